@@ -1,0 +1,26 @@
+"""Discrete optimisers, one published algorithm a file. Each is a frozen settings object with a `search` method.
+
+Read `coordinate.py`, then `arca.py`. A new optimiser is one file, and its class in the union `Optimizer`; the contract
+suite in `lmaudit.testing` then runs on it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from lmaudit.optimizers.arca import Arca
+from lmaudit.optimizers.autoprompt import AutoPrompt
+from lmaudit.optimizers.gbda import Gbda
+from lmaudit.optimizers.random_search import RandomSearch
+
+Optimizer = Annotated[Arca | AutoPrompt | Gbda | RandomSearch, Field(discriminator="name")]
+OPTIMIZERS: dict[str, type[Arca | AutoPrompt | Gbda | RandomSearch]] = {
+    "arca": Arca,
+    "autoprompt": AutoPrompt,
+    "gbda": Gbda,
+    "random": RandomSearch,
+}
+
+__all__ = ["OPTIMIZERS", "Arca", "AutoPrompt", "Gbda", "Optimizer", "RandomSearch"]

@@ -1,0 +1,1 @@
+"""The search: queries (`query`), what may be visited (`space`), answers (`evaluate`), lock-step (`drive`), `verify`."""

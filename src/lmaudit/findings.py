@@ -1,0 +1,128 @@
+"""What came out of searches: findings, and success rates with their uncertainty."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from scipy.stats import binomtest
+
+LEVELS = ("ids", "text", "regenerated")
+"""Levels of success, from the weakest to the strongest."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The end of one search: a verified finding when it solved its problem, else the best prompt that it saw.
+
+    Attributes:
+        target: the text that the model should say, verbatim.
+        prompt: what a person would type, fixed prefix included.
+        output: the text of the output ids (the target as the vocabulary spells it).
+        optimizer: name of the search.
+        seed: of the search.
+        prompt_length: m, searched tokens.
+        solved: the search reported success. The three levels say whether it holds.
+        ids: teacher-forced greedy completion of the prompt ids is the output, checked alone in the run's dtype.
+        text: the prompt survives being typed and tokenised again, in full context.
+        regenerated: a fresh greedy generation from the typed prompt gives exactly the output.
+        completion: what that generation gave.
+        logprob: log p(output | prompt), nats.
+        margin: smallest margin of an output token over the best other, logits.
+        terms: the objective by term, weights included.
+        prompt_ids: m ids.
+        output_ids: n ids.
+        sweeps: passes over all positions that were finished.
+        tokens_forward: tokens through the model, forward and backward to the inputs counted alike.
+        seconds: the search's share of the wall time of its batches.
+        ids_float32: `ids` checked in float32 when the search ran in another dtype; None when it was float32 already.
+        reproduce: the command that repeats this search.
+    """
+
+    target: str
+    prompt: str
+    output: str
+    optimizer: str
+    seed: int
+    prompt_length: int
+    solved: bool
+    ids: bool
+    text: bool
+    regenerated: bool
+    completion: str
+    logprob: float | None
+    margin: float | None
+    terms: Mapping[str, float | None]
+    prompt_ids: tuple[int, ...]
+    output_ids: tuple[int, ...]
+    sweeps: int
+    tokens_forward: int
+    seconds: float
+    ids_float32: bool | None
+    reproduce: str
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object with the attributes as keys."""
+        return {**asdict(self), "prompt_ids": list(self.prompt_ids), "output_ids": list(self.output_ids)}
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any]) -> Finding:
+        """The inverse of `to_json`."""
+        ids = {name: tuple(record[name]) for name in ("prompt_ids", "output_ids")}
+        return cls(**{**record, **ids})
+
+    def holds(self, level: str) -> bool:
+        """Whether the search succeeded at `level`, one of `LEVELS`."""
+        return self.solved and bool(getattr(self, level))
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A share with its 95 % Wilson interval; share and interval are None when there was nothing to count.
+
+    Attributes:
+        n_successes: how many succeeded.
+        n: how many were tried.
+        rate: n_successes / n.
+        low: lower end of the interval.
+        high: upper end of the interval.
+    """
+
+    n_successes: int
+    n: int
+    rate: float | None
+    low: float | None
+    high: float | None
+
+    @classmethod
+    def of(cls, outcomes: Iterable[bool]) -> Rate:
+        """The rate of True among `outcomes`."""
+        outcomes = list(outcomes)
+        n, k = len(outcomes), sum(outcomes)
+        if n == 0:
+            return cls(0, 0, None, None, None)
+        interval = binomtest(k, n).proportion_ci(confidence_level=0.95, method="wilson")
+        return cls(k, n, k / n, float(interval.low), float(interval.high))
+
+
+def success_rates(findings: Sequence[Finding]) -> dict[str, dict[str, dict[str, Rate]]]:
+    """Average and normalised success rates by optimiser (ARCA paper, Section 4.2.1).
+
+    Args:
+        findings: ends of searches, failed ones included.
+
+    Returns:
+        ``{optimizer: {"average": {level: Rate}, "normalised": {level: Rate}}}``. The average is over all searches of
+        the optimiser; the normalised rate only over those on targets that any search of any optimiser here reached.
+    """
+    reached = {f.target for f in findings if f.holds("ids")}
+    rates = {}
+    for optimizer in dict.fromkeys(f.optimizer for f in findings):
+        mine = [f for f in findings if f.optimizer == optimizer]
+        reachable = [f for f in mine if f.target in reached]
+        rates[optimizer] = {
+            "average": {level: Rate.of(f.holds(level) for f in mine) for level in LEVELS},
+            "normalised": {level: Rate.of(f.holds(level) for f in reachable) for level in LEVELS},
+        }
+    return rates

@@ -1,0 +1,151 @@
+"""Where the searched tokens stand in what the model reads.
+
+    before | prompt (m tokens, searched) | after | output (n tokens)
+
+`before` holds the BOS, the start of the chat template and the user's fixed prefix; `after` the rest of the chat
+template. A `Frame` is the ids of this; a `Setting` is the text side: how a person's text becomes those ids, so that a
+finding can be checked the way a person would repeat it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from lmaudit.errors import InputError, ModelError
+from lmaudit.vocabulary import Vocabulary
+
+_MARK = "QZPROMPTQZ"  # stands for the prompt while a chat template is rendered; an unlikely text
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Ids around the searched tokens, and where each searched token stands.
+
+    A *row* is the m + n searched ids (prompt, then output); a *full row* is what the model reads. Positions of a row
+    are 0 … m+n-1, positions of a full row 0 … length-1.
+
+    Attributes:
+        before: ids in front of the prompt.
+        n_prompt: m, at least 1.
+        after: ids between prompt and output.
+        n_output: n, at least 1.
+        n_prefix: how many of the last ids of `before` are the user's fixed prefix, a part of the prompt x.
+    """
+
+    before: tuple[int, ...]
+    n_prompt: int
+    after: tuple[int, ...]
+    n_output: int
+    n_prefix: int = 0
+
+    @property
+    def length(self) -> int:
+        """Tokens of a full row."""
+        return len(self.before) + self.n_prompt + len(self.after) + self.n_output
+
+    @property
+    def output_start(self) -> int:
+        """Full position of the first output token."""
+        return self.length - self.n_output
+
+    def full_position(self, position: int) -> int:
+        """Full position of position `position` of a row."""
+        gap = len(self.after) if position >= self.n_prompt else 0
+        return len(self.before) + position + gap
+
+    def expand(self, rows: Tensor) -> Tensor:
+        """Full rows ``(B, length)`` of ``rows (B, m+n)``."""
+        before, after = (
+            torch.tensor(ids, dtype=torch.long, device=rows.device).expand(rows.shape[0], -1)
+            for ids in (self.before, self.after)
+        )
+        return torch.cat((before, rows[:, : self.n_prompt], after, rows[:, self.n_prompt :]), dim=1)
+
+
+class Setting:
+    """How a prompt reaches the model: as plain text or through the chat template, behind a fixed prefix or not.
+
+    Args:
+        vocabulary: of the audited model.
+        chat: send the prompt as the user's message through the model's chat template.
+        prefix: fixed text at the start of the prompt, e.g. ``"She said"``; '' for none.
+
+    Raises:
+        InputError: `chat` with a tokenizer that has no chat template, or whose template does not show the message
+            exactly once.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, *, chat: bool = False, prefix: str = "") -> None:
+        self.vocabulary = vocabulary
+        self.chat = chat
+        self.prefix = prefix
+        self._head, self._tail = self._template_parts() if chat else ("", "")
+
+    def _render(self, message: str) -> str:
+        return str(
+            self.vocabulary.tokenizer.apply_chat_template(
+                [{"role": "user", "content": message}], tokenize=False, add_generation_prompt=True
+            )
+        )
+
+    def _template_parts(self) -> tuple[str, str]:
+        if not getattr(self.vocabulary.tokenizer, "chat_template", None):
+            raise InputError("--chat: this model's tokenizer has no chat template; leave --chat out")
+        try:
+            parts = self._render(_MARK).split(_MARK)
+        except Exception as error:  # a template is a program from outside: it may raise anything
+            raise ModelError(f"--chat: the chat template cannot be rendered: {error}") from error
+        if len(parts) != 2:
+            raise InputError(
+                f"--chat: expected a chat template that shows the user's message once, "
+                f"this one shows it {len(parts) - 1} times"
+            )
+        return parts[0], parts[1]
+
+    @cached_property
+    def _lead_ids(self) -> tuple[int, ...]:
+        """Ids before anything that the user wrote: BOS, or the head of the template (which holds its own BOS)."""
+        return tuple(self.vocabulary.encode_rendered(self._head)) if self.chat else self.vocabulary.leading_ids
+
+    @cached_property
+    def _prefix_ids(self) -> tuple[int, ...]:
+        return tuple(self.vocabulary.encode(self.prefix)) if self.prefix else ()
+
+    @cached_property
+    def _tail_ids(self) -> tuple[int, ...]:
+        return tuple(self.vocabulary.encode_rendered(self._tail)) if self.chat else ()
+
+    def frame(self, n_prompt: int, n_output: int) -> Frame:
+        """The frame for a prompt of `n_prompt` and an output of `n_output` tokens."""
+        before = (*self._lead_ids, *self._prefix_ids)
+        return Frame(before, n_prompt, self._tail_ids, n_output, len(self._prefix_ids))
+
+    def text(self, prompt_ids: Sequence[int]) -> str:
+        """What a person would type for the searched tokens `prompt_ids`: prefix and prompt, without the template."""
+        lead = self._lead_ids[-1:]  # decoded behind it: several decoders drop a space at the very beginning
+        whole = self.vocabulary.decode((*lead, *self._prefix_ids, *prompt_ids))
+        return whole[len(self.vocabulary.decode(lead)) :]
+
+    def read(self, text: str) -> list[int]:
+        """Ids that the model reads when a person sends `text` (prefix included), up to where the output begins.
+
+        Control tokens spelt out in `text` stay text, also inside a chat template.
+        """
+        if not self.chat:
+            return self.vocabulary.encode_typed(text)
+        if not self._spells_control(text):
+            return self.vocabulary.encode_rendered(self._render(text))
+        return [*self._lead_ids, *self.vocabulary.encode(text), *self._tail_ids]
+
+    def _spells_control(self, text: str) -> bool:
+        return any(token in text for token in self.vocabulary.control_texts)
+
+    def survives(self, prompt_ids: Sequence[int]) -> bool:
+        """Whether typing ``text(prompt_ids)`` gives back exactly these ids, in their full context."""
+        frame = self.frame(len(prompt_ids), 1)
+        return self.read(self.text(prompt_ids)) == [*frame.before, *prompt_ids, *frame.after]

@@ -1,0 +1,369 @@
+"""A local causal language model of the transformers library: the only file that runs one.
+
+Three questions are answered, each for many rows at once: how likely are these tokens (`score`), in which direction of
+the embedding does that grow (`gradient`), and what comes next (`next_logprobs`, `generate`). Weights are frozen; no
+gradient of a weight is ever built; logits exist only at positions that are read; the last output token is never fed.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import inspect
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from transformers import GenerationConfig
+
+from lmaudit.errors import InputError, ModelError
+from lmaudit.model.prefix import Prefix, PrefixStore, SharedCache, growing_cache, layers_of, stack
+from lmaudit.model.scores import TokenScores, look_up, token_scores
+from lmaudit.vocabulary import Vocabulary
+
+_PREFIX_BYTES = 256 * 2**20
+_MAX_ROWS = {"cpu": 256}  # rows of one forward; more are no faster on a CPU (benchmarks/step_cost.py)
+_MAX_ROWS_ACCELERATOR = 8192
+_LOGIT_BYTES = 2**30  # of one forward; activations are small beside them for the short rows of a search
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Block:
+    """Full rows that are evaluated together.
+
+    Attributes:
+        rows: ``(B, L)`` int64.
+        split: full position, 0 … L-1; what stands before it is computed once for all rows that agree there.
+        reads: ascending full positions r in 1 … L-1 whose log p(row[r] | row[:r]) is wanted.
+    """
+
+    rows: Tensor
+    split: int
+    reads: tuple[int, ...]
+
+    @property
+    def n_fed(self) -> int:
+        """Tokens that are fed: nothing reads the logits behind the last read token, so it is not fed itself."""
+        return max(self.reads)
+
+    @property
+    def early(self) -> tuple[int, ...]:
+        """Reads that depend on the shared prefix only (and, at `split`, on which token is looked up)."""
+        return tuple(r for r in self.reads if r <= self.split)
+
+    @property
+    def late(self) -> tuple[int, ...]:
+        """Reads that need a pass over the rows' own tokens."""
+        return self.reads[len(self.early) :]
+
+
+class LanguageModel:
+    """A causal language model and its vocabulary, ready to be audited.
+
+    Args:
+        module: a transformers causal LM. It is put into evaluation mode, its weights are frozen, its generation
+            settings replaced by plain greedy decoding.
+        tokenizer: its tokenizer.
+        name: as the user wrote it; part of every finding.
+        revision: of the weights, None when unknown.
+
+    Attributes:
+        embeddings: ``(V, D)`` table; gradients are with respect to its rows.
+    """
+
+    def __init__(self, module: Any, tokenizer: Any, *, name: str, revision: str | None = None) -> None:
+        self.module = module.eval().requires_grad_(requires_grad=False)
+        # One shipped with the model may ask for sampling, a repetition penalty or an end token; f(x) has none of these.
+        self.module.generation_config = GenerationConfig()
+        self.name, self.revision = name, revision
+        self._embed: Callable[[Tensor], Tensor] = module.get_input_embeddings()
+        self.embeddings, self._scale = _embedding_table(module.get_input_embeddings())
+        self.vocabulary = Vocabulary(tokenizer, self.embeddings.shape[0])
+        self.shares_prefixes = True  # doctor and the loader switch it off where a model's cache is not a plain one
+        self.max_rows = _MAX_ROWS.get(self.device.type, _MAX_ROWS_ACCELERATOR)
+        self._prefixes = PrefixStore(_PREFIX_BYTES)
+        names = inspect.signature(module.forward).parameters
+        self._cache_argument = "cache" if "cache" in names else "past_key_values"
+        self._keeps_logits = "logits_to_keep" in names
+
+    # ── what it is ────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def device(self) -> torch.device:
+        """Where it runs."""
+        return self.embeddings.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of its computations."""
+        return self.embeddings.dtype
+
+    @property
+    def context_window(self) -> int | None:
+        """Largest number of tokens it can read, None when its configuration does not say."""
+        config = self.module.config.get_text_config()
+        names = ("max_position_embeddings", "n_positions", "n_ctx", "seq_length")
+        sizes = (getattr(config, name, None) for name in names)
+        return next((int(size) for size in sizes if size), None)
+
+    def fingerprint(self) -> str:
+        """16 hex digits that change with the architecture or the weights (a sample of them), not with the folder."""
+        digest = hashlib.sha256(type(self.module).__name__.encode())
+        for name, parameter in sorted(self.module.named_parameters()):
+            digest.update(f"{name}{tuple(parameter.shape)}".encode())
+            digest.update(parameter.detach().flatten()[:64].float().cpu().numpy().tobytes())
+        return digest.hexdigest()[:16]
+
+    def check_length(self, n_tokens: int) -> None:
+        """Raises `InputError` when `n_tokens` do not fit into the context window."""
+        window = self.context_window
+        if window is not None and n_tokens > window:
+            raise InputError(
+                f"prompt, template and output take {n_tokens} tokens, the context window of {self.name} is "
+                f"{window}; shorten the prompt, the prefix or the target"
+            )
+
+    # ── the three questions ───────────────────────────────────────────────────────────────────────────
+
+    @torch.no_grad()
+    def score(self, block: Block) -> TokenScores:
+        """Scores ``(B, reads)`` of the tokens that stand at the reads of `block`."""
+        parts = self._in_chunks(block, lambda part, _: self._score_chunk(part))
+        return TokenScores.join(parts, torch.cat)
+
+    def gradient(self, block: Block, weights: Tensor) -> Tensor:
+        """∇ of Σ_r weight_r · log p(row[r] | row[:r]) with respect to the embedding of the token at `block.split`.
+
+        Args:
+            block: rows; only reads behind the split contribute.
+            weights: ``(B, reads)`` float32.
+
+        Returns:
+            ``(B, D)`` float32; a row whose gradient is not finite holds NaN.
+        """
+        if not block.late:  # the token at the split is never fed
+            return torch.zeros(len(block.rows), self.embeddings.shape[1], device=self.device)
+        late = weights[:, len(block.early) :]
+        return torch.cat(self._in_chunks(block, lambda part, rows: self._gradient_chunk(part, late[rows])))
+
+    @torch.no_grad()
+    def next_logprobs(self, prefixes: Tensor) -> Tensor:
+        """``(B, V)`` log p(v | prefix) of prefixes ``(B, P)`` with P ≥ 1, float32."""
+        entries, index = self._entries(prefixes, scored=True)
+        return _distributions(entries)[index]
+
+    def relaxed(
+        self, rows: Tensor, soft: Tensor, start: int, reads: tuple[int, ...], weights: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The objective and its gradient when `m` tokens are distributions over the vocabulary (GBDA).
+
+        Args:
+            rows: ``(B, L)`` full rows; tokens at the soft positions are ignored.
+            soft: ``(B, m, V)`` rows of probabilities for full positions start … start+m-1.
+            start: first soft full position.
+            reads: full positions whose log-probability enters.
+            weights: ``(B, reads)``.
+
+        Returns:
+            ``(B,)`` Σ_r weight_r Σ_v q_r(v) log p_r(v), with q_r the distribution at r (one-hot where it is fixed),
+            and its gradient ``(B, m, V)`` with respect to `soft`.
+        """
+        parts = [
+            self._relaxed_chunk(rows[i : i + step], soft[i : i + step], start, reads, weights[i : i + step])
+            for step in (max(1, self.max_rows),)
+            for i in range(0, len(rows), step)
+        ]
+        return torch.cat([value for value, _ in parts]), torch.cat([slope for _, slope in parts])
+
+    @torch.no_grad()
+    def generate(self, ids: Sequence[int], n_tokens: int) -> list[int]:
+        """Fresh greedy completion of `ids`: exactly `n_tokens` new ids, by the library's own generation loop."""
+        config = GenerationConfig(do_sample=False, max_new_tokens=n_tokens, pad_token_id=0)
+        prompt = torch.tensor([list(ids)], device=self.device)
+        whole = self.module.generate(prompt, attention_mask=torch.ones_like(prompt), generation_config=config)
+        return [int(i) for i in whole[0, prompt.shape[1] :]]
+
+    # ── passes ────────────────────────────────────────────────────────────────────────────────────────
+
+    def _forward(self, *, keep: Sequence[int], cache: Any = None, **inputs: Tensor) -> Tensor:
+        """Logits ``(B, len(keep), V)`` at the fed positions `keep`."""
+        arguments: dict[str, Any] = {**inputs, "use_cache": cache is not None}
+        if cache is not None:
+            arguments[self._cache_argument] = cache
+        index = torch.tensor(list(keep), device=self.device)
+        if self._keeps_logits:
+            logits: Tensor = self.module(**arguments, logits_to_keep=index).logits
+            return logits
+        whole: Tensor = self.module(**arguments).logits
+        return whole[:, index]
+
+    def _score_chunk(self, block: Block) -> TokenScores:
+        parts = [self._score_early(block)] if block.early else []
+        if block.late:
+            fed, cache, offset = self._fed(block)
+            logits = self._forward(keep=[r - 1 - offset for r in block.late], cache=cache, input_ids=fed)
+            parts.append(token_scores(logits, block.rows[:, list(block.late)]))
+        return TokenScores.join(parts, lambda tensors: torch.cat(tensors, -1))
+
+    def _fed(self, block: Block) -> tuple[Tensor, SharedCache | None, int]:
+        """Token ids ``(B, T)`` that have to be fed, the cache in front of them, and its length."""
+        rows = block.rows[:, : block.n_fed]
+        if block.split == 0 or not self.shares_prefixes:
+            return rows, None, 0
+        entries, index = self._entries(rows[:, : block.split], scored=False)
+        return rows[:, block.split :], SharedCache(stack(entries), index), block.split
+
+    def _score_early(self, block: Block) -> TokenScores:
+        """Scores of the reads that the prefix answers."""
+        entries, index = self._entries(block.rows[:, : block.split], scored=True)
+        inside = [r - 1 for r in block.early if r < block.split]
+        parts = []
+        if inside:
+            own = TokenScores.join([e.scores for e in entries if e.scores is not None], torch.stack)
+            parts.append(own.map(lambda t: t[index][:, inside]))
+        if block.split in block.early:
+            found = look_up(_distributions(entries), index, block.rows[:, block.split])
+            parts.append(found.map(lambda t: t[:, None]))
+        return TokenScores.join(parts, lambda tensors: torch.cat(tensors, -1))
+
+    def _gradient_chunk(self, block: Block, weights: Tensor) -> Tensor:
+        with torch.no_grad():
+            fed, cache, offset = self._fed(block)
+            embedded = self._embed(fed)
+        at = block.split - offset
+        with torch.enable_grad():
+            leaf = embedded[:, at].clone().requires_grad_()
+            inputs = torch.cat((embedded[:, :at], leaf[:, None], embedded[:, at + 1 :]), dim=1)
+            logits = self._forward(keep=[r - 1 - offset for r in block.late], cache=cache, inputs_embeds=inputs)
+            targets = block.rows[:, list(block.late)]
+            nll = functional.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), reduction="none")
+            (slope,) = torch.autograd.grad(-(nll.view_as(targets) * weights).sum(), leaf)
+        slope = slope.float() * self._scale
+        return slope.masked_fill(~slope.isfinite().all(dim=1, keepdim=True), torch.nan)
+
+    def _relaxed_chunk(
+        self, rows: Tensor, soft: Tensor, start: int, reads: tuple[int, ...], weights: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        stop, n_fed = start + soft.shape[1], max(reads)
+        with torch.enable_grad():
+            leaf = soft.detach().requires_grad_()
+            mixed = (leaf.to(self.dtype) @ self.embeddings) * self._scale
+            fixed = self._embed(rows)
+            inputs = torch.cat((fixed[:, :start], mixed, fixed[:, stop:]), dim=1)[:, :n_fed]
+            logprobs = self._forward(keep=[r - 1 for r in reads], inputs_embeds=inputs).float().log_softmax(-1)
+            picked = [
+                (logprobs[:, j] * leaf[:, r - start]).sum(-1)
+                if start <= r < stop
+                else logprobs[:, j].gather(-1, rows[:, r, None])[:, 0]
+                for j, r in enumerate(reads)
+            ]
+            value = (torch.stack(picked, dim=1) * weights).sum(1)
+            (slope,) = torch.autograd.grad(value.sum(), leaf)
+        return value.detach(), slope
+
+    # ── shared prefixes ───────────────────────────────────────────────────────────────────────────────
+
+    def _entries(self, prefixes: Tensor, *, scored: bool) -> tuple[list[Prefix], Tensor]:
+        """Entries of the distinct rows of prefixes ``(B, P)``, and which of them each row has ``(B,)``.
+
+        What is missing is computed, in batches of one shape, on top of the longest prefix that is stored.
+        """
+        rows = [tuple(row) for row in prefixes.tolist()]
+        found = {ids: self._prefixes.get(ids, scored=scored) for ids in rows}
+        missing: dict[int, list[tuple[int, ...]]] = defaultdict(list)
+        for ids, entry in found.items():
+            if entry is None:
+                n_known = self._prefixes.longest(ids, scored=scored) if self.shares_prefixes else 0
+                missing[n_known].append(ids)
+        for n_known, group in missing.items():
+            found.update(self._extend(group, n_known, scored=scored))
+        place = {ids: i for i, ids in enumerate(found)}
+        index = torch.tensor([place[ids] for ids in rows], device=self.device)
+        return [entry for entry in found.values() if entry is not None], index
+
+    def _extend(self, group: list[tuple[int, ...]], n_known: int, *, scored: bool) -> dict[tuple[int, ...], Prefix]:
+        """Entries of prefixes of one length whose first `n_known` tokens are stored; one pass over the rest."""
+        rows = torch.tensor(group, device=self.device)
+        parents = [p for ids in group if n_known and (p := self._prefixes.get(ids[:n_known], scored=scored))]
+        cache = growing_cache(stack(parents) if parents else []) if self.shares_prefixes else None
+        n_new = rows.shape[1] - n_known
+        keep = range(n_new) if scored else [n_new - 1]
+        with torch.no_grad():
+            logits = self._forward(keep=keep, cache=cache, input_ids=rows[:, n_known:])
+        layers = layers_of(cache) if cache is not None else []
+        made = {}
+        for i, ids in enumerate(group):
+            distribution = _following(rows[i], logits[i], parents[i] if parents else None) if scored else (None, None)
+            made[ids] = Prefix([(k[i], v[i]) for k, v in layers], *distribution)
+            self._prefixes.put(ids, made[ids])
+        return made
+
+    # ── memory ────────────────────────────────────────────────────────────────────────────────────────
+
+    def _in_chunks(self, block: Block, run: Callable[[Block, slice], _T]) -> list[_T]:
+        """`run` on pieces that fit into memory; when one does not, the limit is halved, for good, and all run again."""
+        while True:
+            limit = self._row_limit(len(block.reads))
+            try:
+                slices = [slice(start, start + limit) for start in range(0, len(block.rows), limit)]
+                return [run(Block(block.rows[part], block.split, block.reads), part) for part in slices]
+            except RuntimeError as error:
+                if not _is_out_of_memory(error):
+                    raise
+                if limit == 1:
+                    raise ModelError(
+                        f"{self.name} does not fit into memory even one row at a time on {self.device}; "
+                        "use a smaller model, a shorter prompt, --dtype bfloat16 or another --device"
+                    ) from error
+            self.max_rows = max(1, min(limit, len(block.rows)) // 2)
+            self._prefixes.clear()
+            gc.collect()
+            if self.device.type == "cuda":
+                torch.cuda.empty_cache()
+
+    def _row_limit(self, n_reads: int) -> int:
+        bytes_per_row = n_reads * self.embeddings.shape[0] * 4
+        return max(1, min(self.max_rows, _LOGIT_BYTES // bytes_per_row))
+
+
+def _is_out_of_memory(error: RuntimeError) -> bool:
+    return isinstance(error, torch.OutOfMemoryError) or "allocate memory" in str(error)
+
+
+def _distributions(entries: list[Prefix]) -> Tensor:
+    return torch.stack([entry.next_logprobs for entry in entries if entry.next_logprobs is not None])
+
+
+def _following(ids: Tensor, logits: Tensor, parent: Prefix | None) -> tuple[Tensor, TokenScores]:
+    """``(V,)`` log p(v | ids) and scores ``(P-1,)`` of the tokens of ids ``(P,)`` behind the first.
+
+    Args:
+        ids: the whole prefix.
+        logits: ``(new, V)`` behind each of its last tokens, those that the parent does not hold.
+        parent: the stored shorter prefix, None when there is none.
+    """
+    n_known = len(ids) - len(logits)
+    parts = [token_scores(logits[:-1].clone(), ids[n_known + 1 :])] if len(logits) > 1 else []
+    if parent is not None and parent.next_logprobs is not None and parent.scores is not None:
+        first = look_up(parent.next_logprobs[None], torch.zeros_like(ids[:1]), ids[n_known, None])
+        parts = [parent.scores, first, *parts]
+    empty = torch.zeros(0, device=ids.device)
+    scores = TokenScores.join(parts, torch.cat) if parts else TokenScores(empty, empty, empty.bool())
+    return logits[-1].float().log_softmax(-1), scores
+
+
+def _embedding_table(module: Any) -> tuple[Tensor, float]:
+    """The table ``(V, D)`` and the factor by which the module scales its rows (√D in Gemma-style models, else 1)."""
+    table: Tensor = module.weight.detach()
+    sample = torch.arange(min(8, table.shape[0]), device=table.device)
+    with torch.no_grad():
+        seen, plain = module(sample).double(), table[sample].double()
+    factor = float((seen * plain).sum() / (plain * plain).sum())
+    if not torch.allclose(seen, plain * factor, rtol=1e-2, atol=1e-6):
+        raise ModelError("the embedding layer is not a table of rows times one number: this family is not supported")
+    return table, factor

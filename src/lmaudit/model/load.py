@@ -1,0 +1,197 @@
+"""From what a user writes after ``--model`` to a `LanguageModel`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from lmaudit.errors import InputError, LmauditError, ModelError
+
+if TYPE_CHECKING:
+    import torch
+
+    from lmaudit.model.huggingface import LanguageModel
+
+Dtype = Literal["auto", "float32", "bfloat16", "float16"]
+Device = Literal["auto", "cpu", "cuda", "mps"]
+
+
+class ModelSpec(BaseModel):
+    """Which model, and how it runs.
+
+    Attributes:
+        name: a name of the catalogue (``smollm2``), a folder, a GGUF file, or an id on the Hugging Face Hub.
+        revision: branch, tag or commit on the Hub; None for the default branch.
+        dtype: of the search. ``auto`` is float32 on a CPU and the dtype of the weights elsewhere.
+        device: ``auto`` takes cuda, then mps, then cpu.
+        trust_remote_code: run Python code that comes with the model. Off unless asked for.
+        allow_pickle: accept weights that are not safetensors. Off unless asked for: a pickle can run code.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(min_length=1)
+    revision: str | None = None
+    dtype: Dtype = "auto"
+    device: Device = "auto"
+    trust_remote_code: bool = False
+    allow_pickle: bool = False
+
+
+def load_model(spec: ModelSpec | str) -> LanguageModel:
+    """Load a model for auditing.
+
+    Args:
+        spec: a `ModelSpec`, or just the name of one with everything else at its default.
+
+    Raises:
+        ModelError: it cannot be found, loaded or audited; the message says what to do.
+        FetchError: a catalogued model is not in the cache and could not be fetched.
+        InputError: device or dtype cannot be had on this machine.
+    """
+    spec = ModelSpec(name=spec) if isinstance(spec, str) else spec
+    import torch
+
+    from lmaudit.model.huggingface import LanguageModel
+
+    device = _device(spec.device)
+    place = _place(spec)
+    with _quiet():
+        module, tokenizer = _read(spec, place, _dtype(spec.dtype, device))
+    commit = getattr(module.config, "_commit_hash", None)
+    try:
+        model = LanguageModel(module.to(torch.device(device)), tokenizer, name=spec.name, revision=commit)
+    except torch.OutOfMemoryError as error:
+        raise ModelError(f"{spec.name} does not fit into the memory of {device}; use --device cpu") from error
+    _probe(model)
+    return model
+
+
+def _place(spec: ModelSpec) -> str:
+    """What transformers can load: a folder, or a Hub id."""
+    from lmaudit.model import catalog
+
+    if catalog.is_catalogued(spec.name):
+        return str(catalog.resolve(spec.name))
+    path = Path(spec.name).expanduser()
+    if path.suffix.lower() == ".gguf":
+        if not path.is_file():
+            raise ModelError(f"expected a GGUF file, found nothing at {spec.name}; check the path")
+        return str(catalog.convert_gguf(path))
+    if path.is_dir():
+        if not (path / "config.json").is_file():
+            raise ModelError(f"expected a model folder with config.json, found none in {spec.name}; check the path")
+        return str(path)
+    if path.exists() or spec.name.startswith((".", "/", "~")) or spec.name.count("/") != 1:
+        known = ", ".join(entry.name for entry in catalog.catalog())
+        raise ModelError(
+            f"no model {spec.name!r}: expected a known name ({known}), a folder, a .gguf file or a Hub id 'owner/name'"
+        )
+    return spec.name
+
+
+def _read(spec: ModelSpec, place: str, dtype: torch.dtype | Literal["auto"]) -> tuple[Any, Any]:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    shared = {"revision": spec.revision, "trust_remote_code": spec.trust_remote_code}
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(place, **shared)
+        module = AutoModelForCausalLM.from_pretrained(
+            place, dtype=dtype, use_safetensors=None if spec.allow_pickle else True, **shared
+        )
+    except LmauditError:
+        raise
+    except Exception as error:  # transformers raises many kinds for what a user can only see as "does not load"
+        raise ModelError(f"cannot load {spec.name}: {_reason(error, spec)}") from error
+    return module, tokenizer
+
+
+def _reason(error: Exception, spec: ModelSpec) -> str:
+    text = " ".join(str(error).split())
+    if "trust_remote_code" in text:
+        return "it brings Python code of its own; give --trust-remote-code if you have read and trust it"
+    if "safetensors" in text and not spec.allow_pickle:
+        return "it has no safetensors weights; convert it, or give --allow-pickle if you trust where it comes from"
+    if any(word in text for word in ("connect", "offline", "resolve", "Network", "couldn't find them in the cached")):
+        return (
+            "it is not here and the Hub cannot be reached; give a local folder, or download it where there is network"
+        )
+    return f"{type(error).__name__}: {text[:300]}"
+
+
+def _device(wanted: Device) -> str:
+    import torch
+
+    has = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if wanted == "auto":
+        return next(name for name in ("cuda", "mps", "cpu") if has[name])
+    if not has[wanted]:
+        there = ", ".join(name for name, present in has.items() if present)
+        raise InputError(f"--device {wanted}: torch finds no such device here; it finds {there}")
+    return wanted
+
+
+def _dtype(wanted: Dtype, device: str) -> torch.dtype | Literal["auto"]:
+    import torch
+
+    if wanted == "auto":
+        return torch.float32 if device == "cpu" else "auto"
+    if wanted == "float16" and device == "cpu":
+        raise InputError("--dtype float16 takes hours a step on a CPU; use float32 or bfloat16")
+    dtype: torch.dtype = getattr(torch, wanted)
+    return dtype
+
+
+def _probe(model: LanguageModel) -> None:
+    """One pass of each kind on a few tokens, so that a model that cannot be audited fails here and not in an hour."""
+    import torch
+
+    from lmaudit.model.huggingface import Block
+
+    ids = model.vocabulary.usable.nonzero()[:4, 0].to(model.device)
+    if len(ids) < 4:
+        raise ModelError(f"the tokenizer of {model.name} has only {len(ids)} usable tokens; an audit needs at least 4")
+    rows = ids.repeat(2, 1)
+    model.shares_prefixes = _cache_agrees(model, Block(rows, 2, (3,)))
+    try:
+        model.gradient(Block(rows, 1, (2, 3)), torch.ones(2, 2, device=model.device))
+    except (RuntimeError, NotImplementedError) as error:
+        raise ModelError(
+            f"{model.name} gives no gradient of its inputs ({type(error).__name__}: {str(error)[:120]}); "
+            "quantised weights often do not: load it in float32 or bfloat16, or use --optimizer random"
+        ) from error
+
+
+def _cache_agrees(model: LanguageModel, block: Any) -> bool:
+    """Whether logits behind a cached prefix equal those of the whole row; state-space and some hybrid models differ."""
+    import torch
+
+    model.shares_prefixes = False
+    whole = model.score(block).logprob
+    model.shares_prefixes = True
+    try:
+        cached = model.score(block).logprob
+    except Exception:  # an architecture whose cache is not a list of keys and values fails in its own way
+        return False
+    tolerance = 1e-3 if model.dtype == torch.float32 else 0.2
+    return bool(torch.allclose(whole, cached, atol=tolerance, rtol=tolerance, equal_nan=True))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep transformers' bars and notices off the terminal while a model is read, then give the settings back."""
+    from transformers.utils import logging
+
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()

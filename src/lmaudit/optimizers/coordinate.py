@@ -1,0 +1,71 @@
+"""The loop that coordinate searches share (ARCA paper, Algorithm 1): sweep over positions, refine, keep the best.
+
+What differs between them is only which tokens are worth an exact look (Algorithm 1's GetCandidates): that is theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Annotated
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor
+
+from lmaudit.search.query import Checkpoint, Evaluation, Query, Search, score
+from lmaudit.search.space import Space
+
+Propose = Callable[[Tensor, int, torch.Generator], Generator[Query, Evaluation, Tensor]]
+"""``propose(row, position, random)``: the candidate tokens ``(k,)`` for one position of `row` ``(m+n,)``."""
+
+Count = Annotated[int, Field(ge=1, le=100_000)]
+
+
+class CoordinateSettings(BaseModel):
+    """Settings that every coordinate search has.
+
+    Attributes:
+        n_sweeps: passes over all positions before a search fails (N).
+        n_candidates: tokens that are evaluated exactly at each update (k).
+        keep_incumbent: also keep the token that is there, so that the objective never falls. Not in the paper.
+        every_row: stop at any candidate that solves the problem, not only at the one with the best objective. Not in
+            the paper.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    n_sweeps: Count = 50
+    n_candidates: Count = 32
+    keep_incumbent: bool = False
+    every_row: bool = False
+
+
+def seeded(seed: int, *path: int) -> torch.Generator:
+    """A random generator of its own for a place in a search, so that a search can be continued without its history."""
+    mixed = seed
+    for part in path:
+        mixed = (mixed * 1_000_003 + part + 1) % 2**63
+    return torch.Generator().manual_seed(mixed)
+
+
+def coordinate_ascent(
+    space: Space, settings: CoordinateSettings, propose: Propose, *, seed: int, resume: Checkpoint | None
+) -> Search:
+    """Cycle over the positions; at each, evaluate the proposed tokens exactly and keep the best (Eq. 4)."""
+    space.check(settings.n_candidates)
+    row = space.start(seeded(seed)) if resume is None else resume.rows[0]
+    for sweep in range(resume.sweep if resume else 0, settings.n_sweeps):
+        for position in space.positions:
+            candidates = yield from propose(row, position, seeded(seed, sweep, position))
+            if settings.keep_incumbent:
+                candidates = torch.cat((row[position, None], candidates[candidates != row[position]]))
+            rows = space.replace(row, position, candidates)
+            scores = yield from score(rows, position)
+            best = int(scores.objective.argmax())
+            if settings.every_row and scores.solved.any():
+                best = int(scores.objective.where(scores.solved, -torch.inf).argmax())
+            row = rows[best]
+            if scores.solved[best]:
+                return row
+        yield Checkpoint(sweep + 1, row[None])
+    return None

@@ -1,0 +1,182 @@
+"""Answers queries with a model: many queries of one shape in one pass, each answered as if it had been alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lmaudit.errors import ModelError
+from lmaudit.model.huggingface import Block, LanguageModel
+from lmaudit.model.scores import TokenScores
+from lmaudit.objectives import Objective
+from lmaudit.search.query import Evaluation, Linearisation, Linearise, Query, Relax, Relaxation, Score, Scores
+from lmaudit.search.space import Space
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What one search is about: its objective and the prompts it may visit."""
+
+    objective: Objective
+    space: Space
+
+
+Asked = tuple[Problem, Query]
+Answer = Evaluation | ModelError
+
+
+class Evaluator:
+    """Answers queries about one model."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        self.model = model
+        self.n_dropped_rows = 0  # rows whose logits or gradients were not finite
+
+    def shape(self, problem: Problem, query: Query) -> Hashable:
+        """Queries with equal shapes can be answered in one pass."""
+        objective = problem.objective
+        position = query.position if isinstance(query, Score | Linearise) else 0
+        return type(query), objective.frame.length, objective.frame.full_position(position), objective.reads
+
+    def cost(self, problem: Problem, query: Query) -> int:
+        """Tokens through the model, forward and backward to the inputs counted alike, as if asked alone.
+
+        A prefix is counted once, where it grows: by the `Linearise` or `Score` that first needs it. This count is a
+        property of the search, not of what runs beside it.
+        """
+        frame = problem.objective.frame
+        n_fed = frame.length - 1
+        if isinstance(query, Relax):
+            return 2 * len(query.soft) * n_fed
+        if isinstance(query, Score | Linearise):
+            passes = 2 if isinstance(query, Linearise) else 1
+            return passes * len(query.rows) * (n_fed - frame.full_position(query.position))
+        return 0
+
+    def evaluate(self, asked: Sequence[Asked]) -> list[Answer]:
+        """Answers to queries of one shape, in their order; an error instead of an answer where only that one failed."""
+        kind = type(asked[0][1])
+        if kind is Score:
+            return self._score(asked)
+        if kind is Linearise:
+            return self._linearise(asked)
+        return self._relax(asked)
+
+    # ── the three kinds ───────────────────────────────────────────────────────────────────────────────
+
+    def _block(self, asked: Sequence[Asked]) -> tuple[Block, list[int]]:
+        """One block of all rows, and how many rows each query has."""
+        queries = [query for _, query in asked if isinstance(query, Score | Linearise)]
+        frames = [problem.objective.frame for problem, _ in asked]
+        rows = [frame.expand(query.rows) for frame, query in zip(frames, queries, strict=True)]
+        split = frames[0].full_position(queries[0].position)
+        return Block(torch.cat(rows), split, asked[0][0].objective.reads), [len(r) for r in rows]
+
+    def _weights(self, asked: Sequence[Asked], sizes: Sequence[int]) -> Tensor:
+        """``(sum of sizes, reads)``: each row's weights of the log-probabilities that are read."""
+        totals = [problem.objective.total[list(problem.objective.reads)] for problem, _ in asked]
+        return torch.cat([w.expand(n, -1) for w, n in zip(totals, sizes, strict=True)]).to(self.model.device)
+
+    def _score(self, asked: Sequence[Asked]) -> list[Answer]:
+        block, sizes = self._block(asked)
+        scores = self.model.score(block)
+        parts = zip(
+            asked,
+            torch.split(scores.logprob, sizes),
+            torch.split(scores.margin, sizes),
+            torch.split(scores.greedy, sizes),
+            strict=True,
+        )
+        return [_or_error(self._scores, problem, query, TokenScores(*t)) for (problem, query), *t in parts]
+
+    def _scores(self, problem: Problem, query: Query, scores: TokenScores) -> Scores:
+        assert isinstance(query, Score)
+        objective = problem.objective
+        reads = list(objective.reads)
+        output = slice(len(reads) - objective.frame.n_output, None)  # the output comes last in a full row
+        weights = {name: w[reads].to(scores.logprob.device) for name, w in objective.weights.items()}
+        terms = {name: scores.logprob @ w for name, w in weights.items()}
+        total = torch.stack(list(terms.values())).sum(0)
+        finite = self._check_finite(total.isfinite(), "logits")
+        return Scores(
+            objective=total.where(finite, -torch.inf),
+            terms=terms,
+            logprob=scores.logprob[:, output].sum(1),
+            margin=scores.margin[:, output].min(1).values,
+            solved=self._solved(problem, query.rows, scores.greedy[:, output].all(1) & finite),
+        )
+
+    @staticmethod
+    def _solved(problem: Problem, rows: Tensor, completes: Tensor) -> Tensor:
+        """``(B,)`` bool: rows that complete to the output and are admissible; only the former are looked at closely."""
+        if completes.any():
+            completes = completes.clone()
+            completes[completes.nonzero()[:, 0]] = problem.space.admits(rows[completes])
+        return completes
+
+    def _linearise(self, asked: Sequence[Asked]) -> list[Answer]:
+        block, sizes = self._block(asked)
+        gradients = torch.split(self.model.gradient(block, self._weights(asked, sizes)), sizes)
+        return [
+            _or_error(self._linearisation, problem, query, gradient)
+            for (problem, query), gradient in zip(asked, gradients, strict=True)
+        ]
+
+    def _linearisation(self, problem: Problem, query: Query, gradient: Tensor) -> Linearisation:
+        assert isinstance(query, Linearise)
+        finite = self._check_finite(gradient.isfinite().all(dim=1), "gradients")
+        return Linearisation(gradient[finite], self._exact(problem, query))
+
+    def _exact(self, problem: Problem, query: Linearise) -> Tensor:
+        """The autoregressive part of Eq. 5, ``(V,)``: weight · log p(v | what is before) for every v there."""
+        frame = problem.objective.frame
+        at = frame.full_position(query.position)
+        weight = float(problem.objective.total[at])
+        if not query.exact or weight == 0 or at == 0:
+            return torch.zeros(problem.space.n_vocabulary, device=self.model.device)
+        return weight * self.model.next_logprobs(frame.expand(query.rows[:1])[:, :at])[0]
+
+    def _relax(self, asked: Sequence[Asked]) -> list[Answer]:
+        objective = asked[0][0].objective
+        queries = [query for _, query in asked if isinstance(query, Relax)]
+        sizes = [len(query.soft) for query in queries]
+        rows = [_blank_rows(problem, query) for (problem, _), query in zip(asked, queries, strict=True)]
+        values, slopes = self.model.relaxed(
+            torch.cat(rows),
+            torch.cat([query.soft for query in queries]),
+            objective.frame.full_position(0),
+            objective.reads,
+            self._weights(asked, sizes),
+        )
+        pairs = zip(torch.split(values, sizes), torch.split(slopes, sizes), strict=True)
+        return [_or_error(self._relaxation, value, slope) for value, slope in pairs]
+
+    def _relaxation(self, value: Tensor, slope: Tensor) -> Relaxation:
+        self._check_finite(value.isfinite(), "logits")
+        return Relaxation(value, slope.nan_to_num(posinf=0.0, neginf=0.0))
+
+    def _check_finite(self, finite: Tensor, what: str) -> Tensor:
+        """`finite` ``(B,)`` itself; counts the rows that are not, and raises when none is."""
+        self.n_dropped_rows += int((~finite).sum())
+        if not finite.any():
+            raise ModelError(
+                f"all {len(finite)} rows have {what} that are not finite in {self.model.dtype}: the model overflows; "
+                "use --dtype float32 or --dtype bfloat16"
+            )
+        return finite
+
+
+def _blank_rows(problem: Problem, query: Relax) -> Tensor:
+    """``(B, length)`` full rows with an arbitrary prompt, whose place the distributions take."""
+    blank = query.output.new_zeros(len(query.soft), problem.objective.frame.n_prompt)
+    return problem.objective.frame.expand(torch.cat((blank, query.output.expand(len(blank), -1)), dim=1))
+
+
+def _or_error(answer: Callable[..., Evaluation], *arguments: object) -> Answer:
+    try:
+        return answer(*arguments)
+    except ModelError as error:
+        return error

@@ -1,0 +1,135 @@
+"""What a search asks and what it is told: the whole conversation between an optimiser and the driver.
+
+An optimiser is a generator. It yields a `Query` and receives the `Evaluation` of it; it never touches a model, a clock,
+a budget or a store. Optimisers write ``scores = yield from score(rows, position)``, which carries the right type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Score:
+    """Ask for the exact objective of rows.
+
+    Attributes:
+        rows: ``(B, m+n)`` int64 ids, prompt then output; all rows agree before `position`.
+        position: first position at which rows may differ, 0 when they have nothing in common.
+    """
+
+    rows: Tensor
+    position: int
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The exact objective of each row; every tensor is ``(B,)``.
+
+    Attributes:
+        objective: φ + λ log p(o | x), float32; -inf for a row whose logits are not finite.
+        terms: the same by term, weights included.
+        logprob: log p(o | x) in nats.
+        margin: the smallest margin of the output's tokens, in logits; positive means f(x) = o.
+        solved: bool, f(x) = o by teacher forcing, every success condition holds, and the row is admissible.
+    """
+
+    objective: Tensor
+    terms: dict[str, Tensor]
+    logprob: Tensor
+    margin: Tensor
+    solved: Tensor
+
+
+@dataclass(frozen=True)
+class Linearise:
+    """Ask for first-order approximations of the objective at one position.
+
+    Attributes:
+        rows: ``(B, m+n)``; they differ at most at `position`.
+        position: whose token is linearised.
+        exact: also ask for what is known exactly of every token there (the autoregressive part, Eq. 5).
+    """
+
+    rows: Tensor
+    position: int
+    exact: bool = False
+
+
+@dataclass(frozen=True)
+class Linearisation:
+    """First-order approximations at one position.
+
+    Attributes:
+        gradient: ``(B', D)`` float32, of the objective with respect to the embedding of the token at the position, one
+            row for each row asked about whose gradient is finite (B' ≤ B, at least 1).
+        exact: ``(V,)`` float32: weight · log p(v | what is before), whose gradient is zero although it depends on v;
+            zeros when not asked for, and where the objective has no such part at this position.
+    """
+
+    gradient: Tensor
+    exact: Tensor
+
+
+@dataclass(frozen=True)
+class Relax:
+    """Ask for the objective of distributions over the prompt's tokens, and its gradient (GBDA).
+
+    Attributes:
+        soft: ``(B, m, V)`` float32, rows of probabilities.
+        output: ``(n,)`` int64, the fixed output.
+    """
+
+    soft: Tensor
+    output: Tensor
+
+
+@dataclass(frozen=True)
+class Relaxation:
+    """Value ``(B,)`` of the relaxed objective and its gradient ``(B, m, V)`` with respect to the probabilities."""
+
+    objective: Tensor
+    gradient: Tensor
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Not a question: "from here I can be continued". The driver stores it and answers at once.
+
+    Attributes:
+        sweep: sweeps (or steps) that are done.
+        rows: ``(B, m+n)``, all that the optimiser needs besides its seed to go on.
+    """
+
+    sweep: int
+    rows: Tensor
+
+
+Query = Score | Linearise | Relax | Checkpoint
+Evaluation = Scores | Linearisation | Relaxation | None
+Search = Generator[Query, Evaluation, Tensor | None]
+"""A running search. It returns the row ``(m+n,)`` that it found, or None when it gives up."""
+
+
+def score(rows: Tensor, position: int) -> Generator[Query, Evaluation, Scores]:
+    """Yield a `Score` and return its `Scores`."""
+    answer = yield Score(rows, position)
+    assert isinstance(answer, Scores)
+    return answer
+
+
+def linearise(rows: Tensor, position: int, *, exact: bool = False) -> Generator[Query, Evaluation, Linearisation]:
+    """Yield a `Linearise` and return its `Linearisation`."""
+    answer = yield Linearise(rows, position, exact)
+    assert isinstance(answer, Linearisation)
+    return answer
+
+
+def relax(soft: Tensor, output: Tensor) -> Generator[Query, Evaluation, Relaxation]:
+    """Yield a `Relax` and return its `Relaxation`."""
+    answer = yield Relax(soft, output)
+    assert isinstance(answer, Relaxation)
+    return answer

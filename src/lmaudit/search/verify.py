@@ -1,0 +1,69 @@
+"""What a finding is worth: three levels of success, each checked alone, without caches and batches of the search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from lmaudit.frame import Setting
+from lmaudit.model.huggingface import Block, LanguageModel
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The three levels, from the weakest to the strongest, and the numbers behind them.
+
+    Attributes:
+        ids: by teacher forcing over exactly these ids, every output token is the greedy choice.
+        text: typing the prompt gives back the same ids in their full context.
+        regenerated: a fresh greedy generation from the typed prompt gives exactly the output.
+        completion: what that generation gave, n tokens as text.
+        logprob: log p(output | prompt ids) in nats.
+        margin: smallest margin of an output token over the best other one, in logits.
+        dtype: in which this was computed.
+    """
+
+    ids: bool
+    text: bool
+    regenerated: bool
+    completion: str
+    logprob: float
+    margin: float
+    dtype: str
+
+
+@torch.no_grad()
+def verify(model: LanguageModel, setting: Setting, prompt: Sequence[int], output: Sequence[int]) -> Verification:
+    """Check one pair of prompt and output ids.
+
+    Args:
+        model: need not be the one that was searched, but must share its vocabulary.
+        setting: how the prompt reaches the model.
+        prompt: m ids without prefix and template.
+        output: n ids.
+    """
+    frame = setting.frame(len(prompt), len(output))
+    rows = frame.expand(torch.tensor([[*prompt, *output]], device=model.device))
+    scores = model.score(Block(rows, 0, tuple(range(frame.output_start, frame.length))))
+    completion = model.generate(setting.read(setting.text(prompt)), len(output))
+    return Verification(
+        ids=bool(scores.greedy.all()),
+        text=setting.survives(prompt),
+        regenerated=completion == list(output),
+        completion=model.vocabulary.decode(completion),
+        logprob=float(scores.logprob.sum()),
+        margin=float(scores.margin.min()),
+        dtype=str(model.dtype).removeprefix("torch."),
+    )
+
+
+def regenerates(model: LanguageModel, setting: Setting, prompt_text: str, output_text: str) -> tuple[bool, str]:
+    """Whether `model`, given text only, greedily continues `prompt_text` with `output_text`, and its completion.
+
+    Works across vocabularies: the output is tokenised for this model.
+    """
+    output = model.vocabulary.encode(output_text)
+    completion = model.generate(setting.read(prompt_text), len(output))
+    return completion == output, model.vocabulary.decode(completion)
