@@ -1,0 +1,145 @@
+"""What ``reverse`` and ``show`` print of a study: a table of findings, rates, or one JSON object."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from lmaudit.cli.text import quoted, shown
+from lmaudit.findings import LEVELS, Finding, Rate, success_rates
+from lmaudit.store import RunState, Study
+
+SCHEMA_VERSION = 1
+_WIDE = 100  # columns from which a table of findings is readable; below, each finding takes two lines
+
+
+def study_json(study: Study, findings: Sequence[Finding]) -> dict[str, Any]:
+    """Everything about a study as one JSON object."""
+    rates = success_rates(findings)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "study": str(study.path),
+        "config": study.config,
+        "config_hash": study.config_hash,
+        "environment": study.environment,
+        "runs": {str(state): n for state, n in study.counts().items()},
+        "findings": [finding.to_json() for finding in findings if finding.solved],
+        "failures": [finding.to_json() for finding in findings if not finding.solved],
+        "errors": _errors(study),
+        "rates": {
+            optimizer: {kind: {level: asdict(rate) for level, rate in levels.items()} for kind, levels in kinds.items()}
+            for optimizer, kinds in rates.items()
+        },
+    }
+
+
+def print_study(study: Study, *, as_json: bool, failures: bool = False) -> None:
+    """Print the findings and rates of a study to standard output.
+
+    Args:
+        study: an open study.
+        as_json: print one JSON object (it always holds the failures too).
+        failures: also list searches that failed, with the best prompt they saw.
+    """
+    findings = [Finding.from_json(run.result) for run in study.runs() if run.result is not None]
+    if as_json:
+        typer.echo(json.dumps(_finite(study_json(study, findings)), indent=2))
+        return
+    console = Console()
+    listed = [f for f in findings if f.solved or failures]
+    if listed:
+        console.print(_wide(listed) if console.width >= _WIDE else _narrow(listed))
+        console.print()
+    if findings:
+        console.print(_rates(findings))
+    _print_states(console, study, any(f.solved for f in findings))
+
+
+def _print_states(console: Console, study: Study, solved: bool) -> None:
+    counts = {state: n for state, n in study.counts().items() if n}
+    if not solved and set(counts) <= {RunState.FAILED}:
+        console.print("No search found a prompt; `lmaudit show --failures` lists the best ones seen.")
+    for error in _errors(study):
+        console.print(Text(f"error in {error['optimizer']}, seed {error['seed']}: {shown(str(error['reason']))}"))
+    states = ", ".join(f"{n} {state}" for state, n in counts.items())
+    console.print(Text(f"Searches: {states}. Study: {study.path}"), soft_wrap=True)
+
+
+def _errors(study: Study) -> list[dict[str, Any]]:
+    return [{**run.spec, "reason": run.reason} for run in study.runs() if run.state is RunState.ERROR]
+
+
+def _finite(value: Any) -> Any:
+    """`value` with null where JSON has no number for it."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+# ── findings ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _number(value: float | None, digits: int = 2) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _levels(finding: Finding) -> Text:
+    """Three marks: ids, text, regenerated."""
+    marks = [("yes", "green") if getattr(finding, level) else ("no", "red") for level in LEVELS]
+    return Text(" ").join(Text(word, style=style) for word, style in marks)
+
+
+def _wide(findings: Sequence[Finding]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("prompt → output", overflow="fold", ratio=1)
+    for heading in ("log p", "margin", "seed", "sweeps", "seconds"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("optimizer", no_wrap=True)
+    table.add_column("ids text regenerated", no_wrap=True)
+    for f in findings:
+        pair = Text.assemble(quoted(f.prompt, "cyan"), " → ", quoted(f.output, "bold"))
+        numbers = (_number(f.logprob), _number(f.margin), str(f.seed), str(f.sweeps), _number(f.seconds, 1))
+        table.add_row(pair, *numbers, f.optimizer, _levels(f))
+    return table
+
+
+def _narrow(findings: Sequence[Finding]) -> Text:
+    """The same as two short lines a finding."""
+    lines = []
+    for f in findings:
+        lines.append(Text.assemble(quoted(f.prompt, "cyan"), " → ", quoted(f.output, "bold")))
+        words = [f"{level} {'yes' if getattr(f, level) else 'no'}" for level in LEVELS]
+        numbers = f"log p {_number(f.logprob)}, margin {_number(f.margin)}, {_number(f.seconds, 1)} s"
+        lines.append(Text(f"  {f.optimizer} seed {f.seed}: {', '.join(words)}; {numbers}"))
+    return Text("\n").join(lines)
+
+
+# ── rates ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _rates(findings: Sequence[Finding]) -> Table:
+    """Average and normalised success by optimiser at each level, with 95 % Wilson intervals."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("success")
+    for level in LEVELS:
+        table.add_column(level, overflow="fold")
+    for optimizer, kinds in success_rates(findings).items():
+        for kind, levels in kinds.items():
+            table.add_row(f"{optimizer}, {kind}", *(_rate(levels[level]) for level in LEVELS))
+    return table
+
+
+def _rate(rate: Rate) -> str:
+    if rate.rate is None or rate.low is None or rate.high is None:
+        return "none reachable"
+    return f"{rate.n_successes}/{rate.n} = {rate.rate:.0%} [{rate.low:.0%}, {rate.high:.0%}]"

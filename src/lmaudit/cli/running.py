@@ -1,0 +1,71 @@
+"""Runs a study with progress on the terminal, and stops cleanly when asked to."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from lmaudit.config import ReversalConfig
+    from lmaudit.store import Study
+
+
+@contextmanager
+def finished_study(
+    study: Study | None, config: ReversalConfig, path: Path, options: dict[str, Any]
+) -> Iterator[tuple[Study, bool]]:
+    """Run what is left of the study (made at `path` when None); yields it, and whether nothing is left."""
+    from lmaudit.store import RunState
+
+    done = {RunState.SOLVED, RunState.FAILED}
+    if study is not None:
+        study.reopen_errors()
+    if study is None or any(n for state, n in study.counts().items() if state not in done):
+        study = _run(study, config, path, options)
+    with study:
+        yield study, not any(n for state, n in study.counts().items() if state not in done)
+
+
+def _run(study: Study | None, config: ReversalConfig, path: Path, options: dict[str, Any]) -> Study:
+    from lmaudit.audit import Reversal
+    from lmaudit.cli.progress import ProgressLine
+    from lmaudit.model.load import load_model
+    from lmaudit.study import Limits, StudyRun, check_same_model, create_study
+
+    prepared = Reversal(config, load_model(config.model))
+    if study is None:
+        study = create_study(prepared, path)
+    else:
+        check_same_model(study, prepared)
+    n_left = sum(n for state, n in study.counts().items() if state not in ("solved", "failed"))
+    n_sweeps = {getattr(optimizer, "n_sweeps", None) for optimizer in config.optimizers}
+    limits = Limits(options["live"], options["budget_s"], options["budget_tokens"])
+    with _interruptible() as stop, ProgressLine(n_left, n_sweeps.pop() if len(n_sweeps) == 1 else None) as line:
+        for event in StudyRun(study, prepared, limits, stop):
+            line.update(event)
+    return study
+
+
+@contextmanager
+def _interruptible() -> Iterator[Callable[[], bool]]:
+    """While inside, the first Ctrl-C (or SIGTERM) only makes the yielded function say True; a second one interrupts."""
+    asked: list[int] = []
+
+    def handle(number: int, _: FrameType | None) -> None:
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(number)
+        typer.echo("\nStopping after this batch; Ctrl-C again to stop at once.", err=True)
+
+    before = {s: signal.signal(s, handle) for s in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: bool(asked)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
