@@ -65,7 +65,7 @@ HOSTILE = [
 ]
 
 
-DRAW = random.Random(7)  # noqa: S311 - arbitrary bytes and moments, no secrets
+DRAW = random.Random(7)
 
 
 def specs(n: int) -> list[dict[str, Any]]:

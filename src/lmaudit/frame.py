@@ -84,7 +84,11 @@ class Setting:
         self.vocabulary = vocabulary
         self.chat = chat
         self.prefix = prefix
-        self._head, self._tail = self._template_parts() if chat else ("", "")
+        head, self._tail = self._template_parts() if chat else ("", "")
+        # Tokens carry the space in front of them. So one that template or tokenizer puts before whatever a person
+        # types belongs to the first token of prefix and prompt, and is neither part of the head nor typed.
+        self._head = head.removesuffix(" ")
+        self._lent = " " if head.endswith(" ") or (not chat and vocabulary.adds_space) else ""
 
     def _render(self, message: str) -> str:
         return str(
@@ -114,11 +118,16 @@ class Setting:
 
     @cached_property
     def _prefix_ids(self) -> tuple[int, ...]:
-        return tuple(self.vocabulary.encode(self.prefix)) if self.prefix else ()
+        if not self.prefix:
+            return ()
+        typed = self.prefix if self.chat else self.prefix.removeprefix(self._lent)  # no second space is added
+        return tuple(self.vocabulary.encode(self._lent + typed))
 
     @cached_property
     def _tail_ids(self) -> tuple[int, ...]:
-        return tuple(self.vocabulary.encode_rendered(self._tail)) if self.chat else ()
+        if self.vocabulary.adds_space:  # at the very beginning of a text, where the tail does not stand
+            return tuple(self.vocabulary.encode(self._tail, parse_special=True))
+        return tuple(self.vocabulary.encode_rendered(self._tail))
 
     def frame(self, n_prompt: int, n_output: int) -> Frame:
         """The frame for a prompt of `n_prompt` and an output of `n_output` tokens."""
@@ -129,7 +138,7 @@ class Setting:
         """What a person would type for the searched tokens `prompt_ids`: prefix and prompt, without the template."""
         lead = self._lead_ids[-1:]  # decoded behind it: several decoders drop a space at the very beginning
         whole = self.vocabulary.decode((*lead, *self._prefix_ids, *prompt_ids))
-        return whole[len(self.vocabulary.decode(lead)) :]
+        return whole[len(self.vocabulary.decode(lead)) :].removeprefix(self._lent)
 
     def read(self, text: str) -> list[int]:
         """Ids that the model reads when a person sends `text` (prefix included), up to where the output begins.
@@ -140,7 +149,7 @@ class Setting:
             return self.vocabulary.encode_typed(text)
         if not self._spells_control(text):
             return self.vocabulary.encode_rendered(self._render(text))
-        return [*self._lead_ids, *self.vocabulary.encode(text), *self._tail_ids]
+        return [*self._lead_ids, *self.vocabulary.encode(self._lent + text), *self._tail_ids]
 
     def _spells_control(self, text: str) -> bool:
         return any(token in text for token in self.vocabulary.control_texts)

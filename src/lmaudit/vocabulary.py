@@ -167,6 +167,11 @@ class Vocabulary:
             "inside the first: this tokenizer is not supported"
         )
 
+    @cached_property
+    def adds_space(self) -> bool:
+        """Whether this tokenizer puts a space before the first word of a plain text (sentencepiece with ``▁``)."""
+        return self.strings[self._encode_plain("a")[0]].startswith(" ")
+
     def encode_typed(self, text: str) -> list[int]:
         """Ids that a model receives when a person types ``text`` (with the tokenizer's own BOS, without EOS)."""
         return [*self.leading_ids, *self._encode_plain(text)]

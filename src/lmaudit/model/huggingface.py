@@ -61,6 +61,10 @@ class Block:
         """Reads that need a pass over the rows' own tokens."""
         return self.reads[len(self.early) :]
 
+    def part(self, rows: slice) -> Block:
+        """The same question about some of the rows."""
+        return Block(self.rows[rows], self.split, self.reads)
+
 
 class LanguageModel:
     """A causal language model and its vocabulary, ready to be audited.
@@ -133,7 +137,7 @@ class LanguageModel:
     @torch.no_grad()
     def score(self, block: Block) -> TokenScores:
         """Scores ``(B, reads)`` of the tokens that stand at the reads of `block`."""
-        parts = self._in_chunks(block, lambda part, _: self._score_chunk(part))
+        parts = self._in_chunks(len(block.rows), len(block.reads), lambda part: self._score_chunk(block.part(part)))
         return TokenScores.join(parts, torch.cat)
 
     def gradient(self, block: Block, weights: Tensor) -> Tensor:
@@ -149,7 +153,10 @@ class LanguageModel:
         if not block.late:  # the token at the split is never fed
             return torch.zeros(len(block.rows), self.embeddings.shape[1], device=self.device)
         late = weights[:, len(block.early) :]
-        return torch.cat(self._in_chunks(block, lambda part, rows: self._gradient_chunk(part, late[rows])))
+        parts = self._in_chunks(
+            len(block.rows), len(block.reads), lambda part: self._gradient_chunk(block.part(part), late[part])
+        )
+        return torch.cat(parts)
 
     @torch.no_grad()
     def next_logprobs(self, prefixes: Tensor) -> Tensor:
@@ -173,11 +180,11 @@ class LanguageModel:
             ``(B,)`` Σ_r weight_r Σ_v q_r(v) log p_r(v), with q_r the distribution at r (one-hot where it is fixed),
             and its gradient ``(B, m, V)`` with respect to `soft`.
         """
-        parts = [
-            self._relaxed_chunk(rows[i : i + step], soft[i : i + step], start, reads, weights[i : i + step])
-            for step in (max(1, self.max_rows),)
-            for i in range(0, len(rows), step)
-        ]
+        parts = self._in_chunks(
+            len(rows),
+            len(reads),
+            lambda part: self._relaxed_chunk(rows[part], soft[part], start, reads, weights[part]),
+        )
         return torch.cat([value for value, _ in parts]), torch.cat([slope for _, slope in parts])
 
     @torch.no_grad()
@@ -275,21 +282,24 @@ class LanguageModel:
         """
         rows = [tuple(row) for row in prefixes.tolist()]
         found = {ids: self._prefixes.get(ids, scored=scored) for ids in rows}
-        missing: dict[int, list[tuple[int, ...]]] = defaultdict(list)
+        # What each missing one extends is taken out now: storing new ones may push it out of the store.
+        missing: dict[int, list[tuple[tuple[int, ...], Prefix | None]]] = defaultdict(list)
         for ids, entry in found.items():
             if entry is None:
                 n_known = self._prefixes.longest(ids, scored=scored) if self.shares_prefixes else 0
-                missing[n_known].append(ids)
+                missing[n_known].append((ids, self._prefixes.get(ids[:n_known], scored=scored)))
         for n_known, group in missing.items():
             found.update(self._extend(group, n_known, scored=scored))
         place = {ids: i for i, ids in enumerate(found)}
         index = torch.tensor([place[ids] for ids in rows], device=self.device)
         return [entry for entry in found.values() if entry is not None], index
 
-    def _extend(self, group: list[tuple[int, ...]], n_known: int, *, scored: bool) -> dict[tuple[int, ...], Prefix]:
-        """Entries of prefixes of one length whose first `n_known` tokens are stored; one pass over the rest."""
-        rows = torch.tensor(group, device=self.device)
-        parents = [p for ids in group if n_known and (p := self._prefixes.get(ids[:n_known], scored=scored))]
+    def _extend(
+        self, group: list[tuple[tuple[int, ...], Prefix | None]], n_known: int, *, scored: bool
+    ) -> dict[tuple[int, ...], Prefix]:
+        """Entries of prefixes of one length, each with the entry of its first `n_known` tokens, in one pass."""
+        rows = torch.tensor([ids for ids, _ in group], device=self.device)
+        parents = [parent for _, parent in group if parent is not None]
         cache = growing_cache(stack(parents) if parents else []) if self.shares_prefixes else None
         n_new = rows.shape[1] - n_known
         keep = range(n_new) if scored else [n_new - 1]
@@ -297,21 +307,21 @@ class LanguageModel:
             logits = self._forward(keep=keep, cache=cache, input_ids=rows[:, n_known:])
         layers = layers_of(cache) if cache is not None else []
         made = {}
-        for i, ids in enumerate(group):
+        for i, (ids, _) in enumerate(group):
             distribution = _following(rows[i], logits[i], parents[i] if parents else None) if scored else (None, None)
-            made[ids] = Prefix([(k[i], v[i]) for k, v in layers], *distribution)
+            # Copies: a view would keep the whole batch in memory as long as any of its prefixes is stored.
+            made[ids] = Prefix([(k[i].clone(), v[i].clone()) for k, v in layers], *distribution)
             self._prefixes.put(ids, made[ids])
         return made
 
     # ── memory ────────────────────────────────────────────────────────────────────────────────────────
 
-    def _in_chunks(self, block: Block, run: Callable[[Block, slice], _T]) -> list[_T]:
+    def _in_chunks(self, n_rows: int, n_reads: int, run: Callable[[slice], _T]) -> list[_T]:
         """`run` on pieces that fit into memory; when one does not, the limit is halved, for good, and all run again."""
         while True:
-            limit = self._row_limit(len(block.reads))
+            limit = self._row_limit(n_reads)
             try:
-                slices = [slice(start, start + limit) for start in range(0, len(block.rows), limit)]
-                return [run(Block(block.rows[part], block.split, block.reads), part) for part in slices]
+                return [run(slice(start, start + limit)) for start in range(0, n_rows, limit)]
             except RuntimeError as error:
                 if not _is_out_of_memory(error):
                     raise
@@ -320,7 +330,7 @@ class LanguageModel:
                         f"{self.name} does not fit into memory even one row at a time on {self.device}; "
                         "use a smaller model, a shorter prompt, --dtype bfloat16 or another --device"
                     ) from error
-            self.max_rows = max(1, min(limit, len(block.rows)) // 2)
+            self.max_rows = max(1, min(limit, n_rows) // 2)
             self._prefixes.clear()
             gc.collect()
             if self.device.type == "cuda":

@@ -91,7 +91,20 @@ def _place(spec: ModelSpec) -> str:
         raise ModelError(
             f"no model {spec.name!r}: expected a known name ({known}), a folder, a .gguf file or a Hub id 'owner/name'"
         )
+    _check_hub(spec)
     return spec.name
+
+
+def _check_hub(spec: ModelSpec) -> None:
+    """One quick question, because the library tries for most of a minute before it says that there is no network."""
+    from huggingface_hub import HfApi, try_to_load_from_cache
+
+    if isinstance(try_to_load_from_cache(spec.name, "config.json", revision=spec.revision), str):
+        return
+    try:
+        HfApi().model_info(spec.name, revision=spec.revision, timeout=10)
+    except Exception as error:  # no network, no such model, no right to it: each its own kind
+        raise ModelError(f"cannot load {spec.name}: {_reason(error, spec)}") from error
 
 
 def _read(spec: ModelSpec, place: str, dtype: torch.dtype | Literal["auto"]) -> tuple[Any, Any]:
@@ -116,7 +129,7 @@ def _reason(error: Exception, spec: ModelSpec) -> str:
         return "it brings Python code of its own; give --trust-remote-code if you have read and trust it"
     if "safetensors" in text and not spec.allow_pickle:
         return "it has no safetensors weights; convert it, or give --allow-pickle if you trust where it comes from"
-    if any(word in text for word in ("connect", "offline", "resolve", "Network", "couldn't find them in the cached")):
+    if any(word in text.lower() for word in ("connect", "offline", "name resolution", "not known", "in the cached")):
         return (
             "it is not here and the Hub cannot be reached; give a local folder, or download it where there is network"
         )

@@ -62,9 +62,8 @@ def look_up(logprobs: Tensor, index: Tensor, tokens: Tensor) -> TokenScores:
 
     The same as `token_scores` says, from log-probabilities instead of logits.
     """
-    best, rival = logprobs.topk(2, dim=1)
-    # `topk` may order equal values either way; the lower id is the greedy one.
-    first = torch.where(best[:, 0] == best[:, 1], rival.min(dim=1).values, rival[:, 0])[index]
+    best = logprobs.topk(2, dim=1).values
+    first = logprobs.argmax(dim=1)[index]  # of equal values the lowest id, which `topk` does not promise
     own = logprobs[index, tokens]
     greedy = (tokens == first) & own.isfinite()
     margin = own - torch.where(greedy, best[index, 1], best[index, 0])

@@ -85,11 +85,11 @@ class Space:
 
         Fewer than `n` come back when fewer are admissible, at least the one that is there. Ties go to the lower id.
         """
-        masked = scores.masked_fill(~self.allowed, -torch.inf)
-        masked = masked.nan_to_num(nan=-torch.inf, posinf=torch.finfo(masked.dtype).max)
+        own = scores[self.tokens]  # of the allowed ones only: whatever their scores, no other can come back
+        own = own.masked_fill(own.isnan(), -torch.inf)
         if self.survives is None:
-            return _ranked(masked, n)
-        ranked = masked.argsort(descending=True, stable=True)[: len(self.tokens)]
+            return self.tokens[_ranked(own, min(n, len(own)))]
+        ranked = self.tokens[own.argsort(descending=True, stable=True)]
         chosen: list[int] = []
         for token in ranked.tolist():
             if self._admits_prompt(self.replace(row, position, ranked.new_tensor([token]))[0, : self.n_prompt]):
@@ -111,7 +111,9 @@ class Space:
 
 
 def _ranked(scores: Tensor, n: int) -> Tensor:
-    """The n best ids, best first. `topk` leaves the order of equal scores open; here the lower id comes first."""
-    values, ids = scores.topk(n)
-    order = ids.argsort()
-    return ids[order][values[order].argsort(descending=True, stable=True)]
+    """Places of the n best, best first. `topk` leaves open which of equal scores it takes; here it is the first."""
+    least = scores.topk(n).values[-1]
+    above = (scores > least).nonzero()[:, 0]
+    level = (scores == least).nonzero()[: n - len(above), 0]
+    chosen = torch.cat((above, level))
+    return chosen[scores[chosen].argsort(descending=True, stable=True)]

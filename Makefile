@@ -1,0 +1,41 @@
+# What a contributor needs: make audit, make test, make check, make format.
+# PYTHON chooses the interpreter (3.11 or later), VENV the environment.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: setup audit test lint types check format
+.DEFAULT_GOAL := help
+help:
+	@echo "make audit   set up and reverse the embedded model to ' United States' (a few minutes on 2 cores)"
+	@echo "make test    set up and run all tests"
+	@echo "make check   what CI runs: lint, types, tests"
+	@echo "make format  format the code"
+
+setup: $(VENV)/.ready
+
+# The constraints file holds the versions that the tests ran with; a torch that is there already is kept.
+$(VENV)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "lmaudit needs Python 3.11 or later: make PYTHON=python3.12 …")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+audit: setup
+	$(BIN)/lmaudit reverse " United States" --model smollm2 --prompt-length 3 --seeds 4 --sweeps 12
+
+test: setup
+	$(BIN)/python -m pytest
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup
+	$(BIN)/mypy
+
+check: lint types test
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .

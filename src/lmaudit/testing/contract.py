@@ -1,0 +1,165 @@
+"""The contract that every optimiser has to keep, as a test class to inherit from.
+
+    class TestMine(OptimizerContract):
+        optimizer = Mine(n_sweeps=3, n_candidates=8)
+        patient = Mine(n_sweeps=40)
+
+pytest then runs every test below on it. Nothing is mocked: a tiny model answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+
+from lmaudit.audit import Reversal
+from lmaudit.config import make_config
+from lmaudit.model.huggingface import LanguageModel
+from lmaudit.search.drive import Checkpointed, Driver, Finished, Searcher, Task
+from lmaudit.search.evaluate import Evaluator, Problem
+from lmaudit.search.query import Checkpoint, Evaluation, Linearise, Query, Relax, Score
+from lmaudit.search.verify import verify
+from lmaudit.store import Run, RunState
+from lmaudit.testing.tiny import tiny_model
+
+_SETTINGS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "prefix": {"prefix": "She said"},
+    "chat": {"chat": True},
+    "typable": {"typable": True},
+    "lowercase": {"only": ("lowercase",)},
+    "natural": {"lam_perp": 0.5},
+}
+
+
+@cache
+def _model() -> LanguageModel:
+    return tiny_model("qwen2", seed=1)
+
+
+def problem(model: LanguageModel, output: str = "cat", **settings: Any) -> Problem:
+    """The reversal of `output` on a tiny model, with a prompt of three tokens unless `settings` say otherwise."""
+    fields = {"prompt_length": 3, **settings}
+    config = make_config(model={"name": model.name}, targets=(output,), **fields)
+    prepared = Reversal(config, model)
+    return prepared.problem(prepared.outputs[output])
+
+
+class OptimizerContract:
+    """Inherit, and set `optimizer` (few steps, it need not succeed) and `patient` (it solves an easy target)."""
+
+    optimizer: Any
+    patient: Any
+
+    @pytest.fixture
+    def model(self) -> LanguageModel:
+        """A tiny model with a chat template."""
+        return _model()
+
+    def _conversation(
+        self, model: LanguageModel, asked: Problem, optimizer: Searcher, resume: Checkpoint | None = None
+    ) -> Iterator[Query]:
+        """Every query of one search that is answered alone."""
+        evaluator = Evaluator(model)
+        search = optimizer.search(asked.space, 7, resume)
+        answer: Evaluation = None
+        while True:
+            try:
+                query = search.send(answer)
+            except StopIteration:
+                return
+            yield query
+            given = None if isinstance(query, Checkpoint) else evaluator.evaluate([(asked, query)])[0]
+            assert not isinstance(given, Exception)
+            answer = given
+
+    @pytest.mark.parametrize("name", _SETTINGS)
+    def test_asks_only_about_what_it_may_visit(self, model: LanguageModel, name: str) -> None:
+        """Rows hold allowed tokens, keep the output, agree before the position, and survive where they have to."""
+        asked = problem(model, **_SETTINGS[name])
+        for query in self._conversation(model, asked, self.optimizer):
+            if isinstance(query, Relax):
+                assert (query.soft[..., ~asked.space.allowed] == 0).all()
+                assert torch.allclose(query.soft.sum(-1), torch.ones(query.soft.shape[:2]), atol=1e-4)
+                continue
+            if isinstance(query, Score | Linearise):
+                assert (query.rows[:, : query.position] == query.rows[0, : query.position]).all()
+            assert (query.rows[:, asked.space.n_prompt :] == asked.space.output).all()
+            assert asked.space.allowed[query.rows[:, : asked.space.n_prompt]].all()
+            if isinstance(query, Score) and name == "typable" and self.optimizer.name != "gbda":
+                assert asked.space.admits(query.rows).all()
+
+    def test_is_repeatable(self, model: LanguageModel) -> None:
+        """The same seed asks the same questions."""
+        asked = problem(model)
+        first, second = (list(self._conversation(model, asked, self.optimizer)) for _ in range(2))
+        assert len(first) == len(second)
+        assert all(_same(a, b) for a, b in zip(first, second, strict=True))
+
+    def test_goes_on_from_any_checkpoint(self, model: LanguageModel) -> None:
+        """A search continued from a checkpoint asks what the uninterrupted one asks from there on."""
+        asked = problem(model)
+        whole = list(self._conversation(model, asked, self.optimizer))
+        for i, query in enumerate(whole):
+            if isinstance(query, Checkpoint):
+                rest = list(self._conversation(model, asked, self.optimizer, resume=query))
+                assert len(rest) == len(whole) - i - 1
+                assert all(_same(a, b) for a, b in zip(rest, whole[i + 1 :], strict=True))
+
+    def test_decides_alone_what_it_decides_among_others(self, model: LanguageModel) -> None:
+        """Thirty-one neighbours in the same batches change nothing."""
+        words = ["cat", "pig", " said", "the", " mat", " men", "ing", " Donald"]
+        problems = [problem(model, word) for word in words]
+        tasks = [Task(i, problems[i % 8], self.optimizer, i // 8) for i in range(32)]
+        together = {e.key: e for e in run(model, tasks, n_live=32) if isinstance(e, Finished)}
+        for task in tasks[::5]:
+            (alone,) = [e for e in run(model, [task], n_live=1) if isinstance(e, Finished)]
+            assert alone.row == together[task.key].row
+            assert alone.progress.n_tokens == together[task.key].progress.n_tokens
+            assert alone.progress.n_sweeps == together[task.key].progress.n_sweeps
+
+    def test_what_it_finds_is_true(self, model: LanguageModel) -> None:
+        """It solves easy targets, and each row that it returns completes to the output when checked alone."""
+        targets = ("cat", "the", " said", "pig", " mat", " is")
+        config = make_config(model={"name": model.name}, targets=targets, prompt_length=3, optimizers=(self.patient,))
+        prepared = Reversal(config, model)
+        tasks = [
+            prepared.task(
+                Run(i, {"target": t, "optimizer": self.patient.name, "seed": 0}, RunState.WAITING, None, None, None)
+            )
+            for i, t in enumerate(targets)
+        ]
+        found = [e.row for e in run(model, tasks, n_live=8) if isinstance(e, Finished) and e.row]
+        assert found, "none of six easy targets was reached"
+        assert all(verify(model, prepared.setting, row[:3], row[3:]).ids for row in found)
+
+    def test_ends_and_reports_progress(self, model: LanguageModel) -> None:
+        """It ends by itself, and its checkpoints count up."""
+        events = list(run(model, [Task(0, problem(model, " Donald on"), self.optimizer, 3)], n_live=1))
+        sweeps = [e.progress.n_sweeps for e in events if isinstance(e, Checkpointed)]
+        assert sweeps == sorted(set(sweeps))
+        assert sum(isinstance(e, Finished) for e in events) == 1
+
+
+def run(model: LanguageModel, tasks: list[Task], *, n_live: int) -> Iterator[Any]:
+    """Events of a driver that works on `tasks`."""
+    waiting = [replace(task) for task in tasks]
+
+    def source(n: int) -> list[Task]:
+        taken = waiting[:n]
+        del waiting[:n]
+        return taken
+
+    yield from Driver(Evaluator(model), n_live).run(source)
+
+
+def _same(a: Query, b: Query) -> bool:
+    if type(a) is not type(b):
+        return False
+    pairs = zip(vars(a).values(), vars(b).values(), strict=True)
+    return all(torch.equal(x, y) if isinstance(x, torch.Tensor) else x == y for x, y in pairs)

@@ -1,0 +1,32 @@
+from lmaudit.optimizers import OPTIMIZERS, Arca, AutoPrompt, Gbda, RandomSearch
+from lmaudit.testing.contract import OptimizerContract
+
+
+class TestArca(OptimizerContract):
+    optimizer = Arca(n_sweeps=3, n_candidates=8, n_gradients=6)
+    patient = Arca(n_sweeps=20)
+
+
+class TestArcaThatKeepsTheIncumbent(OptimizerContract):
+    optimizer = Arca(n_sweeps=3, n_candidates=8, n_gradients=6, keep_incumbent=True, every_row=True)
+    patient = Arca(n_sweeps=20, keep_incumbent=True, every_row=True)
+
+
+class TestAutoPrompt(OptimizerContract):
+    optimizer = AutoPrompt(n_sweeps=3, n_candidates=8)
+    patient = AutoPrompt(n_sweeps=20)
+
+
+class TestRandomSearch(OptimizerContract):
+    optimizer = RandomSearch(n_sweeps=3, n_candidates=8)
+    patient = RandomSearch(n_sweeps=20)
+
+
+class TestGbda(OptimizerContract):
+    optimizer = Gbda(n_steps=6, n_starts=3)
+    patient = Gbda(n_steps=150, n_starts=16, learning_rate=0.5)
+
+
+def test_every_optimiser_has_a_contract_test():
+    tested = {cls.optimizer.name for cls in OptimizerContract.__subclasses__()}
+    assert tested == set(OPTIMIZERS)
