@@ -59,8 +59,10 @@ def overlap_mask(vocabulary: Vocabulary, output: Sequence[int], rule: Overlap) -
         return torch.ones(vocabulary.n_rows, dtype=torch.bool)
     tokens = [vocabulary.strings[i] for i in output]
     ids = _words_rule(vocabulary, tokens) if rule is Overlap.WORDS else _literal_rule(vocabulary, tokens)
+    # Verbatim, also as another token of the same text (a line break may be a character and a byte).
+    verbatim = {i for token in tokens for i in vocabulary.index.equal(plain(token)) if vocabulary.strings[i] == token}
     mask = torch.ones(vocabulary.n_rows, dtype=torch.bool)
-    mask[[*ids, *output]] = False
+    mask[[*ids, *verbatim]] = False
     return mask
 
 
@@ -69,8 +71,7 @@ def _literal_rule(vocabulary: Vocabulary, tokens: Sequence[str]) -> set[int]:
     words = {plain(token) for token in tokens}
     stems = {word[:-1] for word in words}
     long = {i for stem in stems for i in index.starting_with(stem)} | _beginnings(index, words)
-    verbatim = {i for token in tokens for i in index.equal(plain(token)) if vocabulary.strings[i] == token}
-    return {i for i in long if len(plain(vocabulary.strings[i])) > _LONG} | verbatim
+    return {i for i in long if len(plain(vocabulary.strings[i])) > _LONG}
 
 
 def _words_rule(vocabulary: Vocabulary, tokens: Sequence[str]) -> set[int]:

@@ -99,7 +99,8 @@ def _report(spec: ModelSpec, *, quick: bool) -> list[Check]:
     from lmaudit.model.load import load_model
 
     console = Console(highlight=False)
-    loaded = load_model(spec)
+    with console.status("loading", spinner="line"):
+        loaded = load_model(spec)
     known = facts(loaded)
     title = f"{known['name']}: {known['architecture']}, {known['parameters'] / 1e6:,.1f} M weights"
     _print(console, f"{title}, {known['dtype']} on {known['device']}", "bold")
@@ -114,7 +115,7 @@ def _report(spec: ModelSpec, *, quick: bool) -> list[Check]:
 def _waiting(console: Console, checks: Iterator[Check]) -> Iterator[Check]:
     """`checks`, with a sign of life on a terminal while each is at work."""
     while True:
-        with console.status("checking …"):
+        with console.status("checking", spinner="line"):  # ASCII: every terminal can show it
             check = next(checks, None)
         if check is None:
             return
