@@ -193,7 +193,7 @@ def test_a_template_without_a_system_message_of_its_own_adds_none() -> None:
 def test_a_template_that_cannot_be_used_is_a_note_and_the_plain_setting_is_examined(template: str, said: str) -> None:
     model = tiny_model("qwen2")
     model.vocabulary.tokenizer.chat_template = template
-    checks = checks_of(model, last="round trip")
+    checks = checks_of(model, last="context window")
     assert checks["chat template"].status == "note"
     assert said in checks["chat template"].says
     assert "chat_3" not in checks["round trip"].values
@@ -317,7 +317,7 @@ def test_an_unknown_context_window_is_a_note() -> None:
 def test_a_context_window_too_small_for_the_template_leaves_the_plain_setting() -> None:
     model = tiny_model("qwen2")
     model.module.config.max_position_embeddings = 24
-    checks = checks_of(model, last="round trip")
+    checks = checks_of(model, last="context window")
     assert checks["context window"].status == "note"
     assert "chat_3" not in checks["round trip"].values
 

@@ -16,7 +16,6 @@ KINDS: list[TokenizerKind] = sorted(_SPECIAL)
 CHATTY: list[TokenizerKind] = [kind for kind in KINDS if kind != "bytes"]
 SIZE = 200
 VOCABULARIES = {kind: Vocabulary(tiny_tokenizer(kind, size=SIZE), SIZE) for kind in KINDS}
-ASK = [{"role": "user", "content": "the cat"}]
 
 
 def with_template(kind: TokenizerKind, template: str) -> Vocabulary:
@@ -28,7 +27,8 @@ def with_template(kind: TokenizerKind, template: str) -> Vocabulary:
 def prompts(vocabulary: Vocabulary, n: int = 60) -> list[list[int]]:
     draw = random.Random(0)
     usable = vocabulary.usable.nonzero()[:, 0].tolist()
-    return [draw.choices(usable, k=3) for _ in range(n)]
+    spelt = [vocabulary.tokenizer.convert_tokens_to_ids(letter) for letter in "cat"]  # a token of its own
+    return [spelt, *(draw.choices(usable, k=3) for _ in range(n - 1))]
 
 
 # ── ids ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -151,16 +151,18 @@ def test_exactly_one_bos(kind, chat):
 def test_control_tokens_spelt_by_a_user_stay_text_inside_the_template(kind):
     vocabulary = VOCABULARIES[kind]
     setting = Setting(vocabulary, chat=True)
-    markup = lambda ids: [i for i in ids if i in vocabulary.control_ids]  # noqa: E731  # a word for one line below
+
+    def markup(ids: list[int]) -> list[int]:
+        return [i for i in ids if i in vocabulary.control_ids]
+
+    harmless = markup(setting.read("the cat"))
     for token in vocabulary.control_texts:
-        ids = setting.read(f"the {token}cat")
-        assert markup(ids) == markup(setting.read("the cat"))
-        assert f"the {token}cat" in vocabulary.decode(ids)
-    if kind != "spaces":  # as one who trusts the template would have it
-        poisoned = vocabulary.tokenizer.apply_chat_template(
-            [{"role": "user", "content": f"the {vocabulary.control_texts[-1]}cat"}], return_dict=False
-        )
-        assert len(markup(poisoned)) > 2
+        text = f"the {token}cat"
+        assert markup(setting.read(text)) == harmless
+        assert text in vocabulary.decode(setting.read(text))
+        message = [{"role": "user", "content": text}]
+        trusting = vocabulary.tokenizer.apply_chat_template(message, add_generation_prompt=True, return_dict=False)
+        assert len(markup(trusting)) == len(harmless) + 1, "or there is nothing to protect from"
 
 
 # ── templates ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -205,7 +207,8 @@ def test_templates_of_plain_words(kind, template, prefix):
     for words in (" the cat", " She is"):
         prompt = vocabulary.encode(words)
         typed = setting.text(prompt)
-        assert typed == (prefix + words if prefix or template is not SPACED else words[1:])
+        lent = template is SPACED or (template.startswith(BARE) and vocabulary.adds_space)
+        assert typed == (words[1:] if lent and not prefix else prefix + words)
         assert setting.survives(prompt)
         ids = vocabulary.tokenizer.apply_chat_template(
             [{"role": "user", "content": typed}], add_generation_prompt=True, return_dict=False

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from lmaudit.constraints import Only, Overlap
-from lmaudit.errors import InputError
+from lmaudit.errors import invalid
 from lmaudit.model.load import ModelSpec
 from lmaudit.optimizers import Arca, Optimizer
 
@@ -73,8 +73,4 @@ def make_config(**fields: Any) -> ReversalConfig:
     try:
         return ReversalConfig(**fields)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "settings"
-        message = first["msg"].removeprefix("Value error, ")
-        came = "" if first["type"] in ("value_error", "missing") else f"; got {first['input']!r}"
-        raise InputError(f"{place}: {message}{came}") from error
+        raise invalid(error) from error

@@ -12,6 +12,11 @@ Anything else that escapes is a bug of lmaudit and keeps its traceback.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
 
 class LmauditError(Exception):
     """Base of all errors meant for a person: ``str(error)`` is one line."""
@@ -19,6 +24,15 @@ class LmauditError(Exception):
 
 class InputError(LmauditError):
     """A value, file or flag that cannot be used."""
+
+
+def invalid(error: ValidationError) -> InputError:
+    """What pydantic found wrong, as one line: the first field that is wrong, what is allowed, and what came."""
+    first = error.errors()[0]
+    names = [str(part) for part in first["loc"] if isinstance(part, str)]
+    message = first["msg"].removeprefix("Value error, ")
+    came = "" if first["type"] in ("value_error", "missing") else f"; got {first['input']!r}"
+    return InputError(f"{'.'.join(names) or 'settings'}: {message}{came}")
 
 
 class ModelError(LmauditError):

@@ -88,7 +88,7 @@ class Setting:
         # Tokens carry the space in front of them. So one that template or tokenizer puts before whatever a person
         # types belongs to the first token of prefix and prompt, and is neither part of the head nor typed.
         self._head = head.removesuffix(" ")
-        self._lent = " " if head.endswith(" ") or (not chat and vocabulary.adds_space) else ""
+        self._lent = " " if head.endswith(" ") or (not head and vocabulary.adds_space) else ""
 
     def _render(self, message: str) -> str:
         return str(
@@ -120,7 +120,7 @@ class Setting:
     def _prefix_ids(self) -> tuple[int, ...]:
         if not self.prefix:
             return ()
-        typed = self.prefix if self.chat else self.prefix.removeprefix(self._lent)  # no second space is added
+        typed = self.prefix if self._head else self.prefix.removeprefix(self._lent)  # a tokenizer adds no second one
         return tuple(self.vocabulary.encode(self._lent + typed))
 
     @cached_property

@@ -79,7 +79,7 @@ def test_text_of_the_model_cannot_act_on_the_terminal(examined: LanguageModel) -
 
 
 def test_wrong_options_are_input_errors() -> None:
-    with pytest.raises(InputError, match=r"--dtype: .*'float8'"):
+    with pytest.raises(InputError, match=r"dtype: .*'float8'"):
         run("--model", "x", "--dtype", "float8")
     with pytest.raises(ModelError, match="no model 'nowhere'"):
         run("--model", "nowhere")

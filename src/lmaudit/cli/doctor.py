@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -44,7 +44,9 @@ def doctor(
 
     Example:  lmaudit doctor --model smollm2 --quick
     """
-    spec = _spec(
+    from lmaudit.model.load import make_spec
+
+    spec = make_spec(
         name=model,
         revision=revision,
         dtype=dtype,
@@ -55,25 +57,6 @@ def doctor(
     checks = _report_json(spec, quick=quick) if as_json else _report(spec, quick=quick)
     if any(check.status == "bad" for check in checks):
         raise typer.Exit(1)
-
-
-def _spec(**fields: Any) -> ModelSpec:
-    """The model that the options name.
-
-    Raises:
-        InputError: an option has a value that does not exist.
-    """
-    from pydantic import ValidationError
-
-    from lmaudit.errors import InputError
-    from lmaudit.model.load import ModelSpec
-
-    try:
-        return ModelSpec(**fields)
-    except ValidationError as error:
-        first = error.errors()[0]
-        option = {"name": "model"}.get(str(first["loc"][0]), str(first["loc"][0])).replace("_", "-")
-        raise InputError(f"--{option}: {first['msg']}; got {first['input']!r}") from error
 
 
 def _report_json(spec: ModelSpec, *, quick: bool) -> list[Check]:

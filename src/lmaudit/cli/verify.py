@@ -31,7 +31,7 @@ def verify(
 
     Example:  lmaudit verify study.db --dtype bfloat16
     """
-    from lmaudit.model.load import ModelSpec, load_model
+    from lmaudit.model.load import load_model, make_spec
     from lmaudit.store import Study
 
     with Study.open(study) as opened:
@@ -44,7 +44,7 @@ def verify(
             "trust_remote_code": trust_remote_code or (not model and own["trust_remote_code"]),
             "allow_pickle": allow_pickle or (not model and own["allow_pickle"]),
         }
-        loaded = load_model(ModelSpec.model_validate(chosen))
+        loaded = load_model(make_spec(**chosen))
         records = _verify_all(opened, loaded)
         _print(records, as_json=as_json)
         lost = [r for r in records if r["regenerated_before"] and not r["regenerated"]]

@@ -88,12 +88,22 @@ class LanguageModel:
         self._embed: Callable[[Tensor], Tensor] = module.get_input_embeddings()
         self.embeddings, self._scale = _embedding_table(module.get_input_embeddings())
         self.vocabulary = Vocabulary(tokenizer, self.embeddings.shape[0])
-        self.shares_prefixes = True  # doctor and the loader switch it off where a model's cache is not a plain one
+        self._shares_prefixes = True
         self.max_rows = _MAX_ROWS.get(self.device.type, _MAX_ROWS_ACCELERATOR)
         self._prefixes = PrefixStore(_PREFIX_BYTES)
         names = inspect.signature(module.forward).parameters
         self._cache_argument = "cache" if "cache" in names else "past_key_values"
         self._keeps_logits = "logits_to_keep" in names
+
+    @property
+    def shares_prefixes(self) -> bool:
+        """Whether prefixes are computed once; the loader switches it off where a model's cache is not a plain one."""
+        return self._shares_prefixes
+
+    @shares_prefixes.setter
+    def shares_prefixes(self, share: bool) -> None:
+        self._shares_prefixes = share
+        self._prefixes.clear()  # entries made the other way hold no layers, or layers of a cache that cannot be trusted
 
     # ── what it is ────────────────────────────────────────────────────────────────────────────────────
 

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from lmaudit.errors import InputError, LmauditError, ModelError
+from lmaudit.errors import InputError, LmauditError, ModelError, invalid
 
 if TYPE_CHECKING:
     import torch
@@ -40,6 +40,18 @@ class ModelSpec(BaseModel):
     device: Device = "auto"
     trust_remote_code: bool = False
     allow_pickle: bool = False
+
+
+def make_spec(**fields: object) -> ModelSpec:
+    """A validated `ModelSpec`.
+
+    Raises:
+        InputError: names the field that is wrong, what came, and what is allowed.
+    """
+    try:
+        return ModelSpec.model_validate(fields)
+    except ValidationError as error:
+        raise invalid(error) from error
 
 
 def load_model(spec: ModelSpec | str) -> LanguageModel:
@@ -125,6 +137,8 @@ def _read(spec: ModelSpec, place: str, dtype: torch.dtype | Literal["auto"]) -> 
 
 def _reason(error: Exception, spec: ModelSpec) -> str:
     text = " ".join(str(error).split())
+    if type(error).__name__ == "SafetensorError":
+        return f"its weights are damaged ({text[:200]}); fetch or copy them again"
     if "trust_remote_code" in text:
         return "it brings Python code of its own; give --trust-remote-code if you have read and trust it"
     if "safetensors" in text and not spec.allow_pickle:
