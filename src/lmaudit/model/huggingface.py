@@ -103,7 +103,11 @@ class LanguageModel:
     @shares_prefixes.setter
     def shares_prefixes(self, share: bool) -> None:
         self._shares_prefixes = share
-        self._prefixes.clear()  # entries made the other way hold no layers, or layers of a cache that cannot be trusted
+        self.forget_prefixes()  # those of before hold no layers, or layers of a cache that cannot be trusted
+
+    def forget_prefixes(self) -> None:
+        """Drop what was computed once, after a change to how the model computes."""
+        self._prefixes.clear()
 
     # ── what it is ────────────────────────────────────────────────────────────────────────────────────
 

@@ -13,8 +13,9 @@ from lmaudit.errors import InputError, LmauditError, ModelError, invalid
 
 if TYPE_CHECKING:
     import torch
+    from torch import Tensor
 
-    from lmaudit.model.huggingface import LanguageModel
+    from lmaudit.model.huggingface import Block, LanguageModel
 
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 Device = Literal["auto", "cpu", "cuda", "mps"]
@@ -184,6 +185,8 @@ def _probe(model: LanguageModel) -> None:
         raise ModelError(f"the tokenizer of {model.name} has only {len(ids)} usable tokens; an audit needs at least 4")
     rows = ids.repeat(2, 1)
     model.shares_prefixes = _cache_agrees(model, Block(rows, 2, (3,)))
+    if model.device.type == "cpu":
+        _use_short_rows(model, Block(rows, 1, (2, 3)))
     try:
         model.gradient(Block(rows, 1, (2, 3)), torch.ones(2, 2, device=model.device))
     except (RuntimeError, NotImplementedError) as error:
@@ -193,10 +196,8 @@ def _probe(model: LanguageModel) -> None:
         ) from error
 
 
-def _cache_agrees(model: LanguageModel, block: Any) -> bool:
+def _cache_agrees(model: LanguageModel, block: Block) -> bool:
     """Whether logits behind a cached prefix equal those of the whole row; state-space and some hybrid models differ."""
-    import torch
-
     model.shares_prefixes = False
     whole = model.score(block).logprob
     model.shares_prefixes = True
@@ -204,8 +205,34 @@ def _cache_agrees(model: LanguageModel, block: Any) -> bool:
         cached = model.score(block).logprob
     except Exception:  # an architecture whose cache is not a list of keys and values fails in its own way
         return False
+    return _close(model, whole, cached)
+
+
+def _use_short_rows(model: LanguageModel, block: Block) -> None:
+    """Attention for short rows, if the architecture takes it and computes the same with it."""
+    from lmaudit.model.attention import SHORT_ROWS
+
+    before = model.module.config._attn_implementation
+    wanted = model.score(block).logprob
+    try:
+        with _quiet():
+            model.module.set_attn_implementation(SHORT_ROWS)
+        model.forget_prefixes()
+        agrees = _close(model, wanted, model.score(block).logprob)
+    except Exception:  # each family refuses in its own way
+        agrees = False
+    if not agrees:
+        with _quiet():
+            model.module.set_attn_implementation(before)
+    model.forget_prefixes()
+
+
+def _close(model: LanguageModel, one: Tensor, other: Tensor) -> bool:
+    """Whether two ways to compute log-probabilities agree as far as the dtype lets them."""
+    import torch
+
     tolerance = 1e-3 if model.dtype == torch.float32 else 0.2
-    return bool(torch.allclose(whole, cached, atol=tolerance, rtol=tolerance, equal_nan=True))
+    return bool(torch.allclose(one, other, atol=tolerance, rtol=tolerance, equal_nan=True))
 
 
 @contextmanager

@@ -75,9 +75,6 @@ _ROLES: dict[TokenizerKind, dict[str, str]] = {
 }
 
 
-_GAIN = 2.0  # by which a layer enlarges what it reads
-
-
 @dataclass(frozen=True)
 class Family:
     """How a tiny model of one family is made.
@@ -90,6 +87,7 @@ class Family:
         width_setting: name of the setting for D.
         spread: standard deviation of the entries of the embedding table; less where the model scales its rows, or
             the last token would drown what the layers say of it.
+        gain: by which a layer enlarges what it reads.
         shares_prefixes: whether it keeps keys and values, so that rows can share those of a prefix.
     """
 
@@ -99,6 +97,7 @@ class Family:
     layer_setting: str = "num_hidden_layers"
     width_setting: str = "hidden_size"
     spread: float = 0.5
+    gain: float = 2.0
     shares_prefixes: bool = True
 
 
@@ -121,7 +120,7 @@ FAMILIES: dict[str, Family] = {
     "gemma": Family("gemma", "gemma", _GEMMA, spread=0.3),
     "gemma2": Family("gemma2", "gemma", _GEMMA2, spread=0.2),
     "gemma3": Family("gemma3_text", "gemma", _WINDOWED, spread=0.2),
-    "mamba": Family("mamba", "bytes", _MAMBA, shares_prefixes=False),
+    "mamba": Family("mamba", "bytes", _MAMBA, gain=1.0, shares_prefixes=False),
 }
 """By name: GPT-2 and GPT-J; Llama; Mistral with a window of 4 tokens; Qwen 2 and 3; Gemma, which scales its embeddings,
 Gemma 2, which also caps its logits, Gemma 3, with windows; Mamba, which keeps a state instead of keys and values."""
@@ -270,21 +269,22 @@ def _parts(
     roles = {f"{role}_token_id": getattr(tokenizer, f"{role}_token_id") for role in ("bos", "eos", "pad")}
     sizes = {recipe.layer_setting: layers, recipe.width_setting: width, "vocab_size": vocabulary_size + surplus_rows}
     config = AutoConfig.for_model(recipe.model_type, **{**roles, **recipe.settings, **sizes})
-    with torch.random.fork_rng(devices=[]):  # the library draws weights that are replaced at once
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)  # most of what the library draws here is replaced at once, but not all
         module = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
-    _randomise(module, recipe.spread, torch.Generator().manual_seed(seed))
+    _randomise(module, recipe, torch.Generator().manual_seed(seed))
     return tokenizer, module
 
 
 @torch.no_grad()
-def _randomise(module: Any, spread: float, random: torch.Generator) -> None:
+def _randomise(module: Any, recipe: Family, random: torch.Generator) -> None:
     """Weights with which every layer changes what the next one sees, and logits spread over several nats."""
     table = module.get_input_embeddings().weight
     for name, weight in sorted(module.named_parameters()):
         noise = torch.randn(weight.shape, generator=random)
         if weight is table:
-            weight.copy_(spread * noise)
+            weight.copy_(recipe.spread * noise)
         elif weight.dim() < 2 or name.endswith("A_log"):  # norms, biases, decays: about what the library set
             weight.add_(0.1 * noise)
         else:
-            weight.copy_(_GAIN * noise / math.sqrt(weight[0].numel()))
+            weight.copy_(recipe.gain * noise / math.sqrt(weight[0].numel()))
