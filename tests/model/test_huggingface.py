@@ -290,6 +290,22 @@ def watched(model: LanguageModel) -> Iterator[SimpleNamespace]:
             hook.remove()
 
 
+@pytest.mark.parametrize("split", [0, 3])
+@pytest.mark.parametrize("family", sorted(f for f in FAMILIES if FAMILIES[f].shares_prefixes))
+def test_scoring_leaves_the_next_prefix_without_a_pass_of_its_own(family, split):
+    model, fresh = tiny_model(family, width=16), tiny_model(family, width=16)
+    rows = rows_of(model, 4)
+    rows[:, :split] = rows[0, :split]
+    model.score(Block(rows, split, (LENGTH - 2, LENGTH - 1)))
+    chosen = rows[2].repeat(5, 1)
+    chosen[:, split + 1] = rows_of(model, 5)[:, 0]
+    block, weights = Block(chosen, split + 1, (LENGTH - 2, LENGTH - 1)), torch.ones(5, 2)
+    with watched(model) as seen:
+        slope = model.gradient(block, weights)
+    assert seen.fed == [(5, LENGTH - 1 - (split + 1))]
+    torch.testing.assert_close(slope, fresh.gradient(block, weights), atol=1e-4, rtol=1e-4)
+
+
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 def test_logits_are_computed_where_they_are_read_and_the_last_token_is_not_fed(family):
     model = tiny_model(family, width=16)
@@ -300,7 +316,7 @@ def test_logits_are_computed_where_they_are_read_and_the_last_token_is_not_fed(f
         model.score(block)
     if model.shares_prefixes:
         assert seen.fed == [(1, 3), (4, LENGTH - 1 - 3)]
-        assert seen.logits == [(1, 1), (4, 2)]
+        assert seen.logits == [(1, 0), (4, 2)]
     else:
         assert seen.fed == [(4, LENGTH - 1)]
         assert seen.logits == [(4, 2)]

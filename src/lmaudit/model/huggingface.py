@@ -21,7 +21,17 @@ from torch.nn import functional
 from transformers import GenerationConfig
 
 from lmaudit.errors import InputError, ModelError
-from lmaudit.model.prefix import Prefix, PrefixStore, SharedCache, growing_cache, layers_of, stack
+from lmaudit.model.prefix import (
+    Layers,
+    Prefix,
+    PrefixStore,
+    SharedCache,
+    extended,
+    first_tokens,
+    growing_cache,
+    layers_of,
+    stack,
+)
 from lmaudit.model.scores import TokenScores, look_up, token_scores
 from lmaudit.vocabulary import Vocabulary
 
@@ -216,7 +226,7 @@ class LanguageModel:
         arguments: dict[str, Any] = {**inputs, "use_cache": cache is not None}
         if cache is not None:
             arguments[self._cache_argument] = cache
-        index = torch.tensor(list(keep), device=self.device)
+        index = torch.tensor(list(keep), dtype=torch.long, device=self.device)
         if self._keeps_logits:
             logits: Tensor = self.module(**arguments, logits_to_keep=index).logits
             return logits
@@ -226,18 +236,32 @@ class LanguageModel:
     def _score_chunk(self, block: Block) -> TokenScores:
         parts = [self._score_early(block)] if block.early else []
         if block.late:
-            fed, cache, offset = self._fed(block)
+            fed, parents, cache, offset = self._fed(block)
+            if cache is None and self.shares_prefixes:
+                cache = growing_cache([])  # to keep what the next prefix can be made of
             logits = self._forward(keep=[r - 1 - offset for r in block.late], cache=cache, input_ids=fed)
             parts.append(token_scores(logits, block.rows[:, list(block.late)]))
+            if cache is not None:
+                self._offer(block, parents, first_tokens(cache))
         return TokenScores.join(parts, lambda tensors: torch.cat(tensors, -1))
 
-    def _fed(self, block: Block) -> tuple[Tensor, SharedCache | None, int]:
-        """Token ids ``(B, T)`` that have to be fed, the cache in front of them, and its length."""
+    def _fed(self, block: Block) -> tuple[Tensor, list[Prefix], SharedCache | None, int]:
+        """Token ids ``(B, T)`` that have to be fed, the prefix of each, the cache that holds them, and their length."""
         rows = block.rows[:, : block.n_fed]
         if block.split == 0 or not self.shares_prefixes:
-            return rows, None, 0
+            return rows, [], None, 0
         entries, index = self._entries(rows[:, : block.split], scored=False)
-        return rows[:, block.split :], SharedCache(stack(entries), index), block.split
+        parents = [entries[i] for i in index.tolist()]
+        return rows[:, block.split :], parents, SharedCache(stack(entries), index), block.split
+
+    def _offer(self, block: Block, parents: list[Prefix], first: Layers) -> None:
+        """Offer the prefixes that end with each row's token at the split; their keys and values were just computed."""
+
+        def make(row: int) -> Prefix:
+            return extended(parents[row] if parents else None, first, row)
+
+        row_bytes = sum(t[0].numel() * t.element_size() for pair in first for t in pair)
+        self._prefixes.offer(list(map(tuple, block.rows[:, : block.split + 1].tolist())), make, row_bytes)
 
     def _score_early(self, block: Block) -> TokenScores:
         """Scores of the reads that the prefix answers."""
@@ -254,7 +278,7 @@ class LanguageModel:
 
     def _gradient_chunk(self, block: Block, weights: Tensor) -> Tensor:
         with torch.no_grad():
-            fed, cache, offset = self._fed(block)
+            fed, _, cache, offset = self._fed(block)
             embedded = self._embed(fed)
         at = block.split - offset
         with torch.enable_grad():
@@ -316,7 +340,7 @@ class LanguageModel:
         parents = [parent for _, parent in group if parent is not None]
         cache = growing_cache(stack(parents) if parents else []) if self.shares_prefixes else None
         n_new = rows.shape[1] - n_known
-        keep = range(n_new) if scored else [n_new - 1]
+        keep = range(n_new) if scored else ()
         with torch.no_grad():
             logits = self._forward(keep=keep, cache=cache, input_ids=rows[:, n_known:])
         layers = layers_of(cache) if cache is not None else []

@@ -8,6 +8,7 @@ and the next position extends it by one token.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -50,10 +51,15 @@ class PrefixStore:
         self.capacity_bytes = capacity_bytes
         self._entries: OrderedDict[tuple[int, ...], Prefix] = OrderedDict()
         self._n_bytes = 0
+        self._offers: OrderedDict[tuple[int, ...], tuple[Callable[[int], Prefix], int]] = OrderedDict()
 
     def get(self, ids: tuple[int, ...], *, scored: bool) -> Prefix | None:
         """The entry of `ids`, or None; with `scored`, only one that carries its distributions."""
         entry = self._entries.get(ids)
+        if entry is None and not scored and ids in self._offers:
+            make, place = self._offers.pop(ids)
+            entry = make(place)
+            self.put(ids, entry)
         if entry is None or (scored and entry.next_logprobs is None):
             return None
         self._entries.move_to_end(ids)
@@ -71,9 +77,27 @@ class PrefixStore:
         while self._n_bytes > self.capacity_bytes and len(self._entries) > 1:
             self._n_bytes -= self._entries.popitem(last=False)[1].n_bytes
 
+    def offer(self, rows: list[tuple[int, ...]], make: Callable[[int], Prefix], row_bytes: int) -> None:
+        """Prefixes that could be made from a pass that has just run, should one of them be asked for.
+
+        Scoring candidates computes the keys and values of each at the position; one of them becomes part of the next
+        prefix, and need not be computed again.
+
+        Args:
+            rows: ids of the prefixes; the i-th would be ``make(i)``.
+            make: makes one, unscored.
+            row_bytes: memory that each holds until it leaves; together they may take half of the bound.
+        """
+        for place, ids in enumerate(rows):
+            self._offers.pop(ids, None)
+            self._offers[ids] = (make, place)
+        while len(self._offers) * row_bytes > self.capacity_bytes // 2:
+            self._offers.popitem(last=False)
+
     def clear(self) -> None:
         """Forget everything."""
         self._entries.clear()
+        self._offers.clear()
         self._n_bytes = 0
 
 
@@ -86,14 +110,17 @@ def stack(entries: list[Prefix]) -> Layers:
 
 
 class _SharedLayer(DynamicLayer):  # type: ignore[misc]  # transformers ships no types
-    """A layer whose prefixes are shared by many rows; it keeps nothing of the rows."""
+    """A layer whose prefixes are shared by many rows; of the rows it keeps the first token only."""
 
     def __init__(self, keys: Tensor, values: Tensor, index: Tensor) -> None:
         super().__init__()
         self.keys, self.values, self.index = keys, values, index
         self.is_initialized = True
+        self.first: tuple[Tensor, Tensor] | None = None
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: object, **__: object) -> tuple[Tensor, Tensor]:
+        if not torch.is_grad_enabled():
+            self.first = (key_states[:, :, :1].clone(), value_states[:, :, :1].clone())
         return self._join(self.keys, key_states), self._join(self.values, value_states)
 
     def _join(self, shared: Tensor, rows: Tensor) -> Tensor:
@@ -108,6 +135,22 @@ class SharedCache(Cache):  # type: ignore[misc]  # transformers ships no types
 
     def __init__(self, layers: Layers, index: Tensor) -> None:
         super().__init__(layers=[_SharedLayer(keys, values, index) for keys, values in layers])
+
+
+def first_tokens(cache: Cache) -> Layers:
+    """Keys and values ``(B, heads, 1, head_dim)`` by layer of the first token that each row fed after its prefix."""
+    if isinstance(cache, SharedCache):
+        return [layer.first for layer in cache.layers]
+    return [(keys[:, :, :1].clone(), values[:, :, :1].clone()) for keys, values in layers_of(cache)]
+
+
+def extended(parent: Prefix | None, first: Layers, row: int) -> Prefix:
+    """The unscored prefix of `parent` (None for nothing) and the first token of `row`."""
+    own = [(keys[row], values[row]) for keys, values in first]
+    if parent is None:
+        return Prefix([(k.clone(), v.clone()) for k, v in own], None, None)
+    pairs = zip(parent.layers, own, strict=True)
+    return Prefix([(torch.cat((k, a), -2), torch.cat((v, b), -2)) for (k, v), (a, b) in pairs], None, None)
 
 
 def growing_cache(layers: Layers) -> DynamicCache:
