@@ -25,7 +25,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from lmaudit import migrations, store
+from lmaudit import migrations, records, study_file
 from lmaudit.errors import StudyError
 from lmaudit.migrations import APPLICATION_ID, MIGRATIONS
 from lmaudit.store import Run, RunState, Study
@@ -272,13 +272,13 @@ def test_create_refuses_what_exists_and_leaves_it_alone(path: Path) -> None:
 
 @pytest.mark.parametrize("links", [True, False])
 def test_create_loses_a_race_politely(path: Path, monkeypatch: pytest.MonkeyPatch, links: bool) -> None:
-    place = store._put_in_place
+    place = study_file._put_in_place
 
     def place_late(draft: Path, path: Path) -> None:
         path.write_bytes(b"the other was faster")
         place(draft, path)
 
-    monkeypatch.setattr(store, "_put_in_place", place_late)
+    monkeypatch.setattr(study_file, "_put_in_place", place_late)
     if not links:
         refuse_links(monkeypatch)
     with pytest.raises(StudyError, match="exists already"):
@@ -307,7 +307,7 @@ def test_a_failed_create_leaves_nothing(path: Path, monkeypatch: pytest.MonkeyPa
         raise OSError(errno.ENOSPC, "No space left on device")
 
     refuse_links(monkeypatch)
-    monkeypatch.setattr(store, broken, fail)
+    monkeypatch.setattr(study_file, broken, fail)
     with pytest.raises(StudyError, match="No space left"):
         make(path)
     assert list(path.parent.iterdir()) == []
@@ -558,7 +558,7 @@ def test_two_processes_share_the_runs(path: Path) -> None:
 
 
 def test_nobody_gets_between_looking_and_taking(study: Study, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "_LOCK_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(study_file, "_LOCK_TIMEOUT_S", 0.05)
     look = Study._claimable
     with Study.open(path) as other:
 
@@ -707,7 +707,7 @@ def test_a_study_stays_one_file_whatever_other_tools_set(path: Path) -> None:
 
 
 def test_a_lock_that_is_never_released_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "_LOCK_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(study_file, "_LOCK_TIMEOUT_S", 0.05)
     with make(path) as study, raw(path) as file:
         file.execute("BEGIN IMMEDIATE")
         assert states(study) == [RunState.WAITING] * 3  # a writer does not keep readers out
@@ -811,5 +811,5 @@ test_claims_in_any_order = Claims.TestCase
 
 
 def test_canonical_json_has_one_spelling() -> None:
-    assert store.canonical_json({"b": [1, math.nan], "a": "é\0"}) == '{"a":"\\u00e9\\u0000","b":[1,null]}'
-    assert json.loads(store.canonical_json({"x": 2**100})) == {"x": 2**100}
+    assert records.canonical_json({"b": [1, math.nan], "a": "é\0"}) == '{"a":"\\u00e9\\u0000","b":[1,null]}'
+    assert json.loads(records.canonical_json({"x": 2**100})) == {"x": 2**100}

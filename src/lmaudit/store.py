@@ -30,23 +30,14 @@ import psutil
 
 from lmaudit import __version__
 from lmaudit.errors import StudyError
-from lmaudit.migrations import APPLICATION_ID, lay_out, transaction, upgrade, utc_now
+from lmaudit.migrations import transaction, upgrade, utc_now
+from lmaudit.records import canonical_json, printable
+from lmaudit.study_file import CAUSES, already_there, connect, told_in_one_line, write_new
 
-_LOCK_TIMEOUT_S = 30.0
 _HEARTBEAT_EVERY_S = 5.0
 _SILENCE_MEANS_DEATH_S = 120.0
 # psutil derives a process's start from the system clock, which NTP may nudge between two readings.
 _START_TOLERANCE_S = 2.0
-
-_CAUSES = {
-    sqlite3.SQLITE_BUSY: f"another process kept it locked for {_LOCK_TIMEOUT_S:.0f} s; end it or try again",
-    sqlite3.SQLITE_FULL: "the disk is full; free some space, then use --resume",
-    sqlite3.SQLITE_IOERR: "the disk reports an error; see to it, then use --resume",
-    sqlite3.SQLITE_READONLY: "it is read-only; make the file and its folder writable, or work on a copy",
-    sqlite3.SQLITE_CANTOPEN: "it cannot be opened; the file and its folder have to be readable and writable",
-    sqlite3.SQLITE_NOTADB: "expected a study of lmaudit, got another kind of file; check --study",
-    sqlite3.SQLITE_CORRUPT: "the file is damaged; restore a copy, or begin again with another --study",
-}
 
 _workers_of_this_process: set[str] = set()
 
@@ -122,7 +113,7 @@ class Study:
         self._last_heartbeat_s = -math.inf
         row = connection.execute("SELECT id, created, config_hash, config, environment FROM study").fetchone()
         if row is None:
-            raise StudyError(f"cannot use study {_printable(path)}: {_CAUSES[sqlite3.SQLITE_CORRUPT]}")
+            raise StudyError(f"cannot use study {printable(path)}: {CAUSES[sqlite3.SQLITE_CORRUPT]}")
         self.id, self.created, self.config_hash = row[:3]
         self.config, self.environment = json.loads(row[3]), json.loads(row[4])
         _workers_of_this_process.add(self._worker)
@@ -156,11 +147,11 @@ class Study:
             (number, canonical_json(spec), *(_cell(spec.get(column)) for column in columns))
             for number, spec in enumerate(runs, 1)
         ]
-        with _told_in_one_line(path):
+        with told_in_one_line(path):
             if os.path.lexists(path):
-                raise _already_there(path)
+                raise already_there(path)
             path.parent.mkdir(parents=True, exist_ok=True)
-            _write_new(path, header, rows)
+            write_new(path, header, rows)
         return cls.open(path)
 
     @classmethod
@@ -171,14 +162,14 @@ class Study:
             StudyError: the file is missing, no study, of a newer lmaudit, damaged, or cannot be read.
         """
         path = Path(path)
-        with _told_in_one_line(path):
+        with told_in_one_line(path):
             if not path.is_file():
                 kind = "something that is no file" if os.path.lexists(path) else "nothing"
-                raise StudyError(f"expected a study file, got {kind}: {_printable(path)}; check --study")
+                raise StudyError(f"expected a study file, got {kind}: {printable(path)}; check --study")
             # SQLite falls back to reading by itself where the file is write-protected.
-            connection = _connect(path, "rw")
+            connection = connect(path, "rw")
             try:
-                upgrade(connection, _printable(path))
+                upgrade(connection, printable(path))
                 # The default, but other tools may have changed it. Not before: a foreign file stays as it is.
                 connection.execute("PRAGMA journal_mode = DELETE")
                 return cls(path, connection)
@@ -319,7 +310,7 @@ class Study:
 
     @contextmanager
     def _told_in_one_line(self) -> Iterator[None]:
-        with _told_in_one_line(self.path):
+        with told_in_one_line(self.path):
             yield
 
     @contextmanager
@@ -364,7 +355,7 @@ class Study:
         query = "SELECT state, worker FROM run_states WHERE run = ?"
         row = self._connection.execute(query, (run_id,)).fetchone()
         if row is None:
-            raise StudyError(f"study {_printable(self.path)} has no run {run_id}; `lmaudit show` lists its runs")
+            raise StudyError(f"study {printable(self.path)} has no run {run_id}; `lmaudit show` lists its runs")
         return row[0], row[1]
 
     def _require_held(self, run_id: int) -> None:
@@ -373,7 +364,7 @@ class Study:
             return
         now = "running in another process" if state == RunState.RUNNING else state
         raise StudyError(
-            f"this process does not hold run {run_id} of study {_printable(self.path)} (now {now}): another "
+            f"this process does not hold run {run_id} of study {printable(self.path)} (now {now}): another "
             "process may have taken it over; nothing was written, use --resume to go on with what is left"
         )
 
@@ -387,38 +378,11 @@ class Study:
         return [_run_of(row) for row in self._connection.execute(query, values).fetchall()]
 
 
-def canonical_json(value: object) -> str:
-    r"""JSON of one spelling: sorted keys, ASCII only, no spaces, null for NaN and infinities.
-
-    Strings come back exactly, lone surrogates and NUL included; only two surrogates that stand side by side
-    and make a pair come back as the character they encode.
-
-    Raises:
-        TypeError: something in it is not JSON-able.
-    """
-    return json.dumps(_finite(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def _finite(value: object) -> object:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return value
-
-
 def _cell(value: object) -> object:
     """A value as a column can hold it and a person can read it; what SQLite has no type for, as JSON."""
     if value is None or (isinstance(value, int) and abs(value) < 2**63):
         return value
-    return _printable(value if isinstance(value, str) else canonical_json(value))
-
-
-def _printable(value: object) -> str:
-    """One line of text that a terminal shows as it is: controls, bidi marks and line breaks are escaped."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(value))
+    return printable(value if isinstance(value, str) else canonical_json(value))
 
 
 def _run_of(row: Sequence[Any]) -> Run:
@@ -431,89 +395,6 @@ def _run_of(row: Sequence[Any]) -> Run:
         result=None if result is None else json.loads(result),
         reason=reason,
     )
-
-
-@contextmanager
-def _told_in_one_line(path: Path) -> Iterator[None]:
-    """Turn what SQLite and the file system report into a StudyError."""
-    name = _printable(path)
-    try:
-        yield
-    except (sqlite3.IntegrityError, sqlite3.ProgrammingError):
-        raise  # broken rules and closed files are bugs of the caller: keep the traceback
-    except sqlite3.DatabaseError as error:
-        # Extended codes carry the primary one in their low byte.
-        cause = _CAUSES.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, "SQLite refused")
-        raise StudyError(f"cannot use study {name}: {cause} ({_printable(error)})") from error
-    except json.JSONDecodeError as error:
-        raise StudyError(f"cannot use study {name}: {_CAUSES[sqlite3.SQLITE_CORRUPT]}") from error
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise StudyError(f"cannot use study {name}: {reason}; choose another --study") from error
-
-
-def _already_there(path: Path) -> StudyError:
-    name = _printable(path)
-    return StudyError(f"{name} exists already: use --resume to go on with it, or choose another --study")
-
-
-def _connect(path: Path, mode: str) -> sqlite3.Connection:
-    uri = f"{path.resolve().as_uri()}?mode={mode}"
-    connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_LOCK_TIMEOUT_S)
-    try:
-        for setting in ("foreign_keys = ON", "synchronous = FULL"):
-            connection.execute(f"PRAGMA {setting}")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _write_new(path: Path, header: Sequence[object], rows: Sequence[Sequence[object]]) -> None:
-    draft = path.with_name(f".{uuid4().hex}.tmp")
-    try:
-        with closing(_connect(draft, "rwc")) as connection, transaction(connection):
-            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            lay_out(connection)
-            connection.executemany("INSERT INTO runs VALUES (?, ?, ?, ?, ?)", rows)
-            # Last, because it closes the list of runs.
-            connection.execute("INSERT INTO study VALUES (?, ?, ?, ?, ?, ?, ?)", header)
-        _put_in_place(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
-        draft.with_name(f"{draft.name}-journal").unlink(missing_ok=True)
-
-
-def _put_in_place(draft: Path, path: Path) -> None:
-    """Give the file its name unless something else has that name by now."""
-    try:
-        try:
-            path.hardlink_to(draft)
-        except FileExistsError:
-            raise
-        except (OSError, NotImplementedError):  # exFAT, some network mounts
-            _rename_without_replacing(draft, path)
-    except FileExistsError as error:
-        raise _already_there(path) from error
-    with suppress(OSError):  # Windows opens no folders, and has no need to
-        _sync_folder(path.parent)
-
-
-def _rename_without_replacing(draft: Path, path: Path) -> None:
-    path.touch(exist_ok=False)  # a rename alone would replace what another process has just put there
-    try:
-        draft.replace(path)
-    except OSError:
-        path.unlink()
-        raise
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _host() -> str:

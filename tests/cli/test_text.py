@@ -2,18 +2,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from lmaudit.cli.text import quoted, shown
+from lmaudit.cli.text import quoted
+from lmaudit.records import printable
 
 
 @given(st.text())
 def test_what_is_shown_is_one_printable_line(text):
-    assert all(c.isprintable() for c in shown(text))
+    assert all(c.isprintable() for c in printable(text))
 
 
 def test_escapes_controls_and_keeps_words():
-    assert shown(" Ed Markey é 日本") == " Ed Markey é 日本"
-    assert shown("a\nb\x1b[31m\u202e\x00") == "a\\nb\\x1b[31m\\u202e\\x00"
-    assert "\\udc80" in shown("\udc80")
+    assert printable(" Ed Markey é 日本") == " Ed Markey é 日本"
+    assert printable("a\nb\x1b[31m\u202e\x00") == "a\\nb\\x1b[31m\\u202e\\x00"
+    assert "\\udc80" in printable("\udc80")
 
 
 def test_markup_is_text():

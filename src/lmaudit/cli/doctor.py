@@ -140,6 +140,6 @@ def _safe(console: Console, text: str) -> str:
 
     What a check says holds text of the model, which may come from anywhere. A `Text` is never read as markup.
     """
-    from lmaudit.cli.text import shown
+    from lmaudit.records import printable
 
-    return shown(text).encode(console.encoding, "backslashreplace").decode(console.encoding)
+    return printable(text).encode(console.encoding, "backslashreplace").decode(console.encoding)

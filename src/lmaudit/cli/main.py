@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -74,6 +75,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     """
     # Spinning threads waste whole seconds on shared cores; this has to be said before torch is imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that has no arrow gets an escape, not a crash
+            stream.reconfigure(errors="backslashreplace")
     arguments, debug = _prepare(list(sys.argv[1:] if argv is None else argv))
     try:
         app(arguments, prog_name="lmaudit")

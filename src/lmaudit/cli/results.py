@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -13,8 +12,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lmaudit.cli.text import quoted, shown
+from lmaudit.cli.text import quoted
 from lmaudit.findings import LEVELS, Finding, Rate, success_rates
+from lmaudit.records import finite, printable
 from lmaudit.store import RunState, Study
 
 SCHEMA_VERSION = 1
@@ -51,7 +51,7 @@ def print_study(study: Study, *, as_json: bool, failures: bool = False) -> None:
     """
     findings = [Finding.from_json(run.result) for run in study.runs() if run.result is not None]
     if as_json:
-        typer.echo(json.dumps(_finite(study_json(study, findings)), indent=2))
+        typer.echo(json.dumps(finite(study_json(study, findings)), indent=2))
         return
     console = Console()
     listed = [f for f in findings if f.solved or failures]
@@ -68,22 +68,13 @@ def _print_states(console: Console, study: Study, solved: bool) -> None:
     if not solved and set(counts) <= {RunState.FAILED}:
         console.print("No search found a prompt; `lmaudit show --failures` lists the best ones seen.")
     for error in _errors(study):
-        console.print(Text(f"error in {error['optimizer']}, seed {error['seed']}: {shown(str(error['reason']))}"))
+        console.print(Text(f"error in {error['optimizer']}, seed {error['seed']}: {printable(str(error['reason']))}"))
     states = ", ".join(f"{n} {state}" for state, n in counts.items())
     console.print(Text(f"Searches: {states}. Study: {study.path}"), soft_wrap=True)
 
 
 def _errors(study: Study) -> list[dict[str, Any]]:
     return [{**run.spec, "reason": run.reason} for run in study.runs() if run.state is RunState.ERROR]
-
-
-def _finite(value: Any) -> Any:
-    """`value` with null where JSON has no number for it."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 # ── findings ──────────────────────────────────────────────────────────────────────────────────────────

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from rich.text import Text
 
-
-def shown(text: str) -> str:
-    """`text` on one line, with control characters, line breaks and direction overrides as escapes."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
+from lmaudit.records import printable
 
 
 def quoted(text: str, style: str = "") -> Text:
     """`text` in quotation marks, because leading and trailing spaces count; never read as markup."""
-    return Text(f'"{shown(text)}"', style=style)
+    return Text(f'"{printable(text)}"', style=style)
