@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from lmaudit import reverse as public_reverse
 from lmaudit.audit import Reversal
@@ -115,6 +116,10 @@ def test_a_study_of_other_weights_is_refused(tmp_path, model):
         ({"prompt_length": 500}, "context window"),
         ({"lam_perp": float("nan")}, "lam_perp"),
         ({"lam_perp": -1}, "lam_perp"),
+        ({"lam_perp": 1e39}, "lam_perp"),
+        ({"targets": None}, "targets"),
+        ({"targets": ("\udcff\udcfe",)}, "UTF-8"),
+        ({"prefix": "\udcff"}, "UTF-8"),
         ({"seeds": (1, 1)}, "once"),
         ({"seeds": (-1,)}, "seeds"),
         ({"optimizers": (Arca(), Arca())}, "once"),
@@ -147,3 +152,41 @@ def test_a_target_that_needs_no_search_is_still_reported_truthfully(model):
             assert f.completion == f.output
         if f.ids and f.text:
             assert f.regenerated
+
+
+@pytest.mark.parametrize("bounds", [{"n_live": 0}, {"budget_s": float("nan")}, {"budget_s": -1}, {"budget_tokens": 0}])
+def test_limits_that_let_nothing_run_are_refused(bounds):
+    with pytest.raises(InputError, match=next(iter(bounds))):
+        Limits(**bounds)
+
+
+def test_a_search_that_breaks_is_a_warning_and_not_silence():
+    """No random prompt of lower-case letters survives a template that writes everything in capitals."""
+    loud = tiny_model("qwen2", seed=1)
+    loud.vocabulary.tokenizer.chat_template = "{{ messages[0]['content'] | upper }}|"
+    settings = {"chat": True, "typable": True, "only": ("lowercase", "letters"), "optimizer": RandomSearch(n_sweeps=1)}
+    with pytest.warns(UserWarning, match="survives being typed"):
+        assert reverse(loud, "cat", **settings) == []
+
+
+def test_a_template_that_refuses_a_prompt_fails_that_level_only():
+    picky = tiny_model("qwen2", seed=1)
+    picky.vocabulary.tokenizer.chat_template = (
+        "{% if 'QZPROMPTQZ' in messages[0]['content'] %}A: {{ messages[0]['content'] }}|{% else %}"
+        "{{ raise_exception('no') }}{% endif %}"
+    )
+    (end,) = reverse(picky, "cat", chat=True, optimizer=RandomSearch(n_sweeps=1))
+    assert (end.text, end.regenerated, end.completion) == (False, False, "")
+
+
+def test_a_model_made_in_memory_has_no_command_that_repeats_it():
+    (end,) = reverse(tiny_model("qwen2", dtype=torch.bfloat16), "cat", optimizer=RandomSearch(n_sweeps=1))
+    assert end.reproduce is None
+    assert end.ids_float32 is None
+
+
+@pytest.mark.parametrize("family", ["llama", "mistral", "gemma", "gpt2"])
+def test_outputs_keep_their_leading_space(family):
+    """Sentencepiece decoders drop it at the beginning of a text; an output never stands there."""
+    (end,) = reverse(tiny_model(family, seed=1), " the", optimizer=RandomSearch(n_sweeps=1), overlap="off")
+    assert end.output == " the"

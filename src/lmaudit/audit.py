@@ -121,7 +121,7 @@ class Reversal:
             **{key: spec[key] for key in ("target", "optimizer", "seed", "prompt_length")},
             **{key: value for key, value in asdict(verification).items() if key != "dtype"},
             prompt=self.setting.text(prompt),
-            output=self.model.vocabulary.decode(output),
+            output=self.model.vocabulary.decode_continuation(output),
             solved=event.row is not None,
             terms=self._terms(row),
             prompt_ids=tuple(prompt),
@@ -130,7 +130,7 @@ class Reversal:
             tokens_forward=event.progress.n_tokens,
             seconds=round(event.progress.seconds, 3),
             ids_float32=verify(exact, self.setting, prompt, output).ids if exact else None,
-            reproduce=reproduce_command(self.config, spec),
+            reproduce=reproduce_command(self.config, spec) if self.model.spec else None,
         )
 
     def _terms(self, row: Sequence[int]) -> dict[str, float]:
@@ -140,11 +140,11 @@ class Reversal:
         return {name: float(value) for name, value in scores.terms.items()} if isinstance(scores, Scores) else {}
 
     def _exact_model(self) -> LanguageModel | None:
-        """The same weights in float32, None when the search runs in float32 itself."""
-        if self.model.dtype == torch.float32:
+        """The same weights in float32; None when the search runs in float32, or when they cannot be loaded again."""
+        if self.model.dtype == torch.float32 or self.model.spec is None:
             return None
         if self._float32 is None:
-            self._float32 = load_model(self.config.model.model_copy(update={"dtype": "float32"}))
+            self._float32 = load_model(self.model.spec.model_copy(update={"dtype": "float32"}))
         return self._float32
 
 

@@ -26,7 +26,7 @@ class ReversalConfig(BaseModel):
         only: kinds of token text that the prompt is kept to.
         overlap: how strictly prompt and output must differ.
         typable: only prompts whose text is tokenised to the same ids.
-        lam_perp: weight of the prompt's naturalness (λ_perp of Eq. 7), at least 0.
+        lam_perp: weight of the prompt's naturalness (λ_perp of Eq. 7), 0 to 1000.
         parse_special: read control tokens spelt out in targets as control tokens.
     """
 
@@ -43,7 +43,7 @@ class ReversalConfig(BaseModel):
     only: tuple[Only, ...] = ()
     overlap: Overlap = Overlap.WORDS
     typable: bool = False
-    lam_perp: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    lam_perp: Annotated[float, Field(ge=0, le=1000, allow_inf_nan=False)] = 0.0
     parse_special: bool = False
 
     @field_validator("targets")
@@ -52,7 +52,14 @@ class ReversalConfig(BaseModel):
         for i, target in enumerate(targets, 1):
             if not target.strip():
                 raise ValueError(f"target {i} is {target!r}; expected a text with something to see")
+            _check_text(target)
         return tuple(dict.fromkeys(targets))
+
+    @field_validator("prefix")
+    @classmethod
+    def _readable_prefix(cls, prefix: str) -> str:
+        _check_text(prefix)
+        return prefix
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
@@ -62,6 +69,11 @@ class ReversalConfig(BaseModel):
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError("each seed may be given once")
         return self
+
+
+def _check_text(text: str) -> None:
+    if any("\ud800" <= c <= "\udfff" for c in text):
+        raise ValueError(f"{text!r} is not valid text (it was not UTF-8); write it in UTF-8")
 
 
 def make_config(**fields: Any) -> ReversalConfig:

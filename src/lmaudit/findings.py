@@ -37,7 +37,7 @@ class Finding:
         tokens_forward: tokens through the model, forward and backward to the inputs counted alike.
         seconds: the search's share of the wall time of its batches.
         ids_float32: `ids` checked in float32 when the search ran in another dtype; None when it was float32 already.
-        reproduce: the command that repeats this search.
+        reproduce: the command that repeats this search; None for a model that was made in memory.
     """
 
     target: str
@@ -60,7 +60,7 @@ class Finding:
     tokens_forward: int
     seconds: float
     ids_float32: bool | None
-    reproduce: str
+    reproduce: str | None
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object with the attributes as keys."""

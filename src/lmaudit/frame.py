@@ -91,19 +91,24 @@ class Setting:
         self._lent = " " if head.endswith(" ") or (not head and vocabulary.adds_space) else ""
 
     def _render(self, message: str) -> str:
-        return str(
-            self.vocabulary.tokenizer.apply_chat_template(
-                [{"role": "user", "content": message}], tokenize=False, add_generation_prompt=True
+        """The chat template with `message` as the user's.
+
+        Raises:
+            ModelError: the template fails: it is a program from outside.
+        """
+        try:
+            return str(
+                self.vocabulary.tokenizer.apply_chat_template(
+                    [{"role": "user", "content": message}], tokenize=False, add_generation_prompt=True
+                )
             )
-        )
+        except Exception as error:  # whatever a template raises
+            raise ModelError(f"--chat: the chat template cannot be rendered: {error}") from error
 
     def _template_parts(self) -> tuple[str, str]:
         if not getattr(self.vocabulary.tokenizer, "chat_template", None):
             raise InputError("--chat: this model's tokenizer has no chat template; leave --chat out")
-        try:
-            parts = self._render(_MARK).split(_MARK)
-        except Exception as error:  # a template is a program from outside: it may raise anything
-            raise ModelError(f"--chat: the chat template cannot be rendered: {error}") from error
+        parts = self._render(_MARK).split(_MARK)
         if len(parts) != 2:
             raise InputError(
                 f"--chat: expected a chat template that shows the user's message once, "
@@ -157,4 +162,8 @@ class Setting:
     def survives(self, prompt_ids: Sequence[int]) -> bool:
         """Whether typing ``text(prompt_ids)`` gives back exactly these ids, in their full context."""
         frame = self.frame(len(prompt_ids), 1)
-        return self.read(self.text(prompt_ids)) == [*frame.before, *prompt_ids, *frame.after]
+        try:
+            read = self.read(self.text(prompt_ids))
+        except ModelError:  # a template that refuses this text
+            return False
+        return read == [*frame.before, *prompt_ids, *frame.after]

@@ -11,6 +11,10 @@ from lmaudit.config import ReversalConfig
 _FLAGS = {
     "n_sweeps": "--sweeps",
     "n_steps": "--steps",
+    "n_starts": "--starts",
+    "learning_rate": "--learning-rate",
+    "temperature": "--temperature",
+    "initial_logit": "--initial-logit",
     "n_candidates": "--candidates",
     "n_gradients": "--gradients",
     "keep_incumbent": "--keep-incumbent",
@@ -20,7 +24,7 @@ _FLAGS = {
 
 def reproduce_command(config: ReversalConfig, spec: Mapping[str, Any]) -> str:
     """A shell command that runs exactly the search `spec` of `config`, settings at their defaults left out."""
-    words = ["lmaudit", "reverse", spec["target"], "--model", config.model.name]
+    words = ["lmaudit", "reverse", "--model", config.model.name]
     model_defaults = type(config.model).model_fields
     for name in ("revision", "dtype", "device"):
         value = getattr(config.model, name)
@@ -46,7 +50,7 @@ def reproduce_command(config: ReversalConfig, spec: Mapping[str, Any]) -> str:
     for name in ("overlap", "lam_perp"):
         if getattr(config, name) != type(config).model_fields[name].default:
             words += [f"--{name.replace('_', '-')}", str(getattr(config, name))]
-    return shlex.join(words)
+    return shlex.join([*words, "--", spec["target"]] if spec["target"].startswith("-") else [*words, spec["target"]])
 
 
 def _optimizer_words(config: ReversalConfig, name: str) -> list[str]:

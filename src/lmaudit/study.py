@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 
 from lmaudit.audit import Reversal
 from lmaudit.config import make_config
-from lmaudit.errors import StudyError
+from lmaudit.errors import InputError, LmauditError, StudyError
 from lmaudit.findings import Finding
 from lmaudit.model.huggingface import LanguageModel
 from lmaudit.model.load import load_model
@@ -39,6 +40,13 @@ class Limits:
     n_live: int = 16
     budget_s: float | None = None
     budget_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        """Raises `InputError` for a bound that lets nothing run."""
+        for name, least in (("n_live", 1), ("budget_s", 0), ("budget_tokens", 1)):
+            value = getattr(self, name)
+            if value is not None and not value >= least:
+                raise InputError(f"{name}: expected at least {least}, got {value!r}")
 
 
 def create_study(prepared: Reversal, path: Path) -> Study:
@@ -125,7 +133,11 @@ class StudyRun:
         if event.error is not None:
             self.study.finish(event.key, RunState.ERROR, None, str(event.error))
             return
-        finding = self.prepared.finding(self.specs[event.key], event)
+        try:
+            finding = self.prepared.finding(self.specs[event.key], event)
+        except LmauditError as error:  # what cannot be verified is an error of this search, not of the study
+            self.study.finish(event.key, RunState.ERROR, None, str(error))
+            return
         state = RunState.SOLVED if event.row is not None else RunState.FAILED
         self.study.finish(event.key, state, finding.to_json() if finding else None)
 
@@ -159,7 +171,8 @@ def reverse(
         **settings: further fields of `ReversalConfig` (``prefix``, ``chat``, ``only``, ``overlap``, ``typable``, …).
 
     Returns:
-        One `Finding` per search that ended, failed ones included (``solved`` is False there).
+        One `Finding` per search that ended, failed ones included (``solved`` is False there). Searches that broke
+        give a warning and no finding.
 
     Raises:
         InputError: a setting or target that cannot be used.
@@ -169,8 +182,8 @@ def reverse(
     loaded = load_model(model) if isinstance(model, str) else model
     optimizers = (Arca(),) if optimizer is None else optimizer if isinstance(optimizer, Sequence) else (optimizer,)
     config = make_config(
-        model={"name": loaded.name},
-        targets=(targets,) if isinstance(targets, str) else tuple(targets),
+        model=loaded.spec or {"name": loaded.name},
+        targets=(targets,) if isinstance(targets, str) else targets,
         prompt_length=prompt_length,
         optimizers=tuple(optimizers),
         seeds=tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds),
@@ -182,4 +195,11 @@ def reverse(
         with open_or_create(path, prepared) as opened:
             for _ in StudyRun(opened, prepared, limits):
                 pass
+            _warn_of_errors(opened)
             return findings_of(opened)
+
+
+def _warn_of_errors(study: Study) -> None:
+    reasons = [run.reason for run in study.runs() if run.state is RunState.ERROR]
+    for reason in dict.fromkeys(reasons):
+        warnings.warn(f"{reasons.count(reason)} searches broke: {reason}", stacklevel=3)

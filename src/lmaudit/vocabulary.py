@@ -59,10 +59,10 @@ class Vocabulary:
     """
 
     def __init__(self, tokenizer: Any, n_rows: int) -> None:
-        if len(tokenizer) == 0:
-            raise ModelError("the tokenizer has no entries; give a model folder that contains its tokenizer")
         self.tokenizer = tokenizer
         self.n_rows = n_rows
+        if len(tokenizer) == 0 or not self._encode_plain("a"):
+            raise ModelError("the tokenizer knows no letters; give a model folder that contains its tokenizer's files")
 
     # ── text of tokens ────────────────────────────────────────────────────────────────────────────────
 
@@ -71,6 +71,16 @@ class Vocabulary:
         text = self.tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
         return str(text)
 
+    def decode_continuation(self, ids: Sequence[int]) -> str:
+        """The text that ``ids`` add in the middle of a text: a leading space is kept, which `decode` may drop."""
+        anchor = self._anchor
+        whole, lead = self.decode([*anchor, *ids]), self.decode(anchor)
+        return whole[len(lead) :] if whole.startswith(lead) else self.decode(ids)
+
+    @cached_property
+    def _anchor(self) -> list[int]:
+        return self._encode_plain("a")[-1:]
+
     @cached_property
     def strings(self) -> list[str]:
         """Text that each token adds in the middle of a text: ``n_rows`` strings, '' where there is none.
@@ -78,7 +88,7 @@ class Vocabulary:
         A token is decoded behind an anchor, because several decoders drop the leading space of the first token.
         """
         n_known = min(self.n_rows, len(self.tokenizer))
-        anchor = self._encode_plain("a")[-1]
+        (anchor,) = self._anchor
         lead = self.decode([anchor])
         pairs = self.tokenizer.batch_decode(
             [[anchor, i] for i in range(n_known)],
@@ -120,6 +130,11 @@ class Vocabulary:
 
     def _encode_plain(self, text: str, *, parse_special: bool = False) -> list[int]:
         ids = self.tokenizer(text, add_special_tokens=False, split_special_tokens=not parse_special).input_ids
+        if max(ids, default=0) >= self.n_rows:
+            raise ModelError(
+                f"the tokenizer turns {text[:40]!r} into id {max(ids)}, the model has {self.n_rows} rows: they do not "
+                "belong together; give the tokenizer that the model was made with"
+            )
         return [int(i) for i in ids]
 
     def encode(self, text: str, *, parse_special: bool = False) -> list[int]:

@@ -8,6 +8,8 @@ import time
 
 import pytest
 
+from lmaudit import Gbda, ModelSpec, load_model
+from lmaudit import reverse as api_reverse
 from lmaudit.cli.main import main
 from lmaudit.store import RunState, Study
 from lmaudit.testing.tiny import save_tiny_model
@@ -225,3 +227,148 @@ def test_hostile_text_is_shown_harmlessly(run, folder, tmp_path):
     _, out, _ = run("show", tmp_path / "s.db", "--failures") if code == 0 else (0, err, "")
     assert "\x1b[31m" not in out
     assert "\u202e" not in out
+
+
+def test_the_reproducing_command_keeps_every_setting(run, folder, tmp_path):
+    options = ("--optimizer", "gbda", "--starts", 2, "--steps", 4, "--learning-rate", 0.7, "--dtype", "bfloat16")
+    _, out, _ = run("reverse", "--model", folder, "--study", tmp_path / "a.db", *options, "--json", "--", "-cat")
+    (first,) = json.loads(out)["findings"] + json.loads(out)["failures"]
+    *command, dashes, target = shlex.split(first["reproduce"])
+    assert (dashes, target) == ("--", "-cat")
+    _, out, _ = run(*command[1:], "--study", tmp_path / "b.db", "--json", "--", target)
+    (second,) = json.loads(out)["findings"] + json.loads(out)["failures"]
+    assert second | {"seconds": 0} == first | {"seconds": 0}
+
+
+def test_python_keeps_how_the_model_was_loaded(folder):
+    model = load_model(ModelSpec(name=folder, dtype="bfloat16"))
+    (end,) = api_reverse(model, "cat", optimizer=Gbda(n_steps=2, n_starts=3, learning_rate=5.0, temperature=0.5))
+    command = shlex.split(end.reproduce)
+    for words in (["--dtype", "bfloat16"], ["--starts", "3"], ["--learning-rate", "5.0"], ["--temperature", "0.5"]):
+        assert command[command.index(words[0]) + 1] == words[1]
+    assert end.ids_float32 is not None
+
+
+def test_values_that_look_like_options_are_values(run, folder, tmp_path):
+    options = ("--prefix", "--my_pre", "--model", folder, "--sweeps", 1, "--study", tmp_path / "s.db", "--json")
+    code, out, _ = run("reverse", "cat", *options)
+    assert code == 0
+    assert json.loads(out)["config"]["prefix"] == "--my_pre"
+
+
+@pytest.mark.parametrize("family", ["llama", "mistral"])
+def test_verify_agrees_with_the_study_on_tokenizers_that_drop_spaces(run, tmp_path, family):
+    model = save_tiny_model(tmp_path / family, family, seed=1)
+    options = ("--prompt-length", 2, "--sweeps", 8, "--seeds", 4, "--overlap", "off", "--study", tmp_path / "s.db")
+    run("reverse", " the", "--model", model, *options)
+    code, out, _ = run("verify", tmp_path / "s.db", "--json")
+    records = json.loads(out)["verifications"]
+    assert records
+    assert code == 0
+    assert all(r["regenerated"] == r["regenerated_before"] for r in records)
+    assert any(r["regenerated"] for r in records)
+
+
+def test_verify_reads_control_tokens_as_the_study_did(run, folder, tmp_path):
+    options = ("--parse-special", "--model", folder, "--sweeps", 6, "--seeds", 3, "--study", tmp_path / "s.db")
+    run("reverse", "<|im_end|>", *options)
+    code, out, _ = run("verify", tmp_path / "s.db", "--json")
+    records = json.loads(out)["verifications"]
+    assert code == 0
+    assert any(r["regenerated"] for r in records)
+
+
+def test_verify_on_a_model_that_cannot_write_the_target_goes_on(run, folder, tmp_path):
+    run("reverse", "cat", "~", "--model", folder, *FAST, "--seeds", 4, "--study", tmp_path / "s.db")
+    other = save_tiny_model(tmp_path / "other", "llama", vocabulary_size=130)
+    code, out, _ = run("verify", tmp_path / "s.db", "--model", other, "--json")
+    assert code == 0
+    assert len(json.loads(out)["verifications"]) >= 2
+
+
+def test_rates_of_a_study_that_is_not_finished_say_so(run, folder, tmp_path):
+    options = ("cat", " Donald on", "--model", folder, "--seeds", 20, "--sweeps", 200, "--budget-tokens", 20000)
+    code, out, _ = run("reverse", *options, "--study", tmp_path / "s.db")
+    assert code == 3
+    assert "favour easy targets" in out
+    _, out, _ = run("show", tmp_path / "s.db", "--json")
+    assert json.loads(out)["rates_cover_all_searches"] is False
+
+
+def test_a_tokenizer_of_another_model_is_named(run, tmp_path):
+    small = save_tiny_model(tmp_path / "small", "qwen2", vocabulary_size=120)
+    large = save_tiny_model(tmp_path / "large", "qwen2")
+    for file in small.glob("*token*"):
+        file.write_bytes((large / file.name).read_bytes())
+    code, _, err = run("reverse", "~", "--model", small, "--study", tmp_path / "s.db")
+    assert code == 2
+    assert "do not belong together" in err
+    for file in small.glob("*token*"):
+        file.unlink()
+    code, _, err = run("reverse", "a", "--model", small, "--study", tmp_path / "s.db")
+    assert code == 2
+    assert "Traceback" not in err
+
+
+def test_hostile_text_in_an_error_is_escaped(run, tmp_path):
+    model = save_tiny_model(tmp_path / "m", "qwen2")
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps({**config, "model_type": "\x1b[31mEVIL\x07"}))
+    code, _, err = run("reverse", "a", "--model", model, "--study", tmp_path / "s.db")
+    assert code == 2
+    assert "EVIL" in err
+    assert "\x1b" not in err
+    assert "\x07" not in err
+
+
+def test_a_model_named_like_markup_is_text(run, tmp_path):
+    model = save_tiny_model(tmp_path / "[red]m[" / "blue]", "qwen2", seed=1)
+    run("reverse", "cat", "--model", model, *FAST, "--seeds", 3, "--study", tmp_path / "s.db")
+    code, out, _ = run("verify", tmp_path / "s.db")
+    assert code == 0
+    assert "[red]m[/blue]" in out
+
+
+def test_a_folder_is_not_a_study(run, folder, tmp_path):
+    code, _, err = run("reverse", "cat", "--model", folder, "--study", tmp_path)
+    assert code == 2
+    assert "folder" in err
+
+
+def test_resume_takes_part_of_the_same_settings(run, folder, tmp_path):
+    options = ("--study", tmp_path / "s.db")
+    run("reverse", "cat", "--model", folder, "--sweeps", 2, "--candidates", 8, *options)
+    assert run("reverse", "--resume", "--sweeps", 2, *options)[0] == 0
+    assert run("reverse", "--resume", "--sweeps", 3, *options)[0] == 2
+
+
+def test_a_closed_pipe_is_no_error(folder, tmp_path):
+    study = tmp_path / "s p.db"
+    command = [sys.executable, "-m", "lmaudit"]
+    options = ["--model", folder, "--sweeps", "1", "--seeds", "40", "--study", str(study), "--budget-tokens", "1"]
+    first = subprocess.run([*command, "reverse", "cat", *options], capture_output=True, text=True, check=False)
+    assert first.returncode == 3
+    assert f"--study '{study}' --resume" in first.stderr, "ready to be pasted into a shell"
+    shell = f"{shlex.join([*command, 'show', str(study), '--json'])} | head -c 1; exit ${{PIPESTATUS[0]}}"
+    piped = subprocess.run(["/bin/bash", "-c", shell], capture_output=True, text=True, check=False)
+    assert piped.returncode == 0
+    assert piped.stderr == ""
+
+
+def test_a_second_ctrl_c_ends_at_once_and_loses_nothing(folder, tmp_path):
+    study = tmp_path / "s.db"
+    command = [sys.executable, "-m", "lmaudit", "reverse", " Donald on mat", "--model", folder, "--seeds", "40"]
+    process = subprocess.Popen(
+        [*command, "--study", str(study), "--sweeps", "4000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    while not study.exists():
+        time.sleep(0.05)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 3
+    assert "--resume" in err
+    assert "Traceback" not in err
+    with Study.open(study) as opened:
+        assert opened.claim(40)

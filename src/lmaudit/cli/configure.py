@@ -19,6 +19,9 @@ _OPTIMIZER_FIELDS = {
     "gradients": "n_gradients",
     "steps": "n_steps",
     "starts": "n_starts",
+    "learning_rate": "learning_rate",
+    "temperature": "temperature",
+    "initial_logit": "initial_logit",
     "keep_incumbent": "keep_incumbent",
     "every_row": "every_row",
 }
@@ -52,6 +55,8 @@ def _lines(file: Path) -> list[str]:
         raise InputError(f"--targets: {file} is not UTF-8 (byte {error.start}); convert it") from error
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     for number, line in enumerate(lines, 1):
+        if "\r" in line:
+            raise InputError(f"--targets: line {number} of {file} holds carriage returns; end lines with line feeds")
         if line and not line.strip():
             raise InputError(f"--targets: line {number} of {file} holds only spaces; remove it or write a target")
     if not any(lines):
@@ -107,6 +112,17 @@ def _optimizers(options: dict[str, Any]) -> dict[str, Any]:
     return {"optimizers": tuple(made)}
 
 
+def _given_again(stored: list[dict[str, Any]], given: dict[str, Any]) -> list[dict[str, Any]]:
+    """The stored optimisers, with what was given again in place of what they have."""
+    names = given.get("optimizer") or [one["name"] for one in stored]
+    settings = {field: given[name] for name, field in _OPTIMIZER_FIELDS.items() if given.get(name) is not None}
+    known = {one["name"]: one for one in stored}
+    return [
+        {**one, **{field: value for field, value in settings.items() if field in one}}
+        for one in (known.get(name, {"name": name}) for name in names)
+    ]
+
+
 def continued_study(path: Path | None, given: dict[str, Any]) -> tuple[Study, ReversalConfig]:
     """The study to continue and its configuration; options that are given again must say the same."""
     from lmaudit.config import make_config
@@ -121,8 +137,9 @@ def continued_study(path: Path | None, given: dict[str, Any]) -> tuple[Study, Re
     if "targets" in given or "targets_file" in given:
         given = {**given, "targets": read_targets(given.get("targets"), given.get("targets_file"))}
     fields = _fields(given)
-    if not any(n in given for n in ("optimizer", *_OPTIMIZER_FIELDS)):
-        del fields["optimizers"]
+    del fields["optimizers"]
+    if any(n in given for n in ("optimizer", *_OPTIMIZER_FIELDS)):
+        fields["optimizers"] = _given_again(study.config["optimizers"], given)
     model = {**study.config["model"], **fields.pop("model", {})}
     again = make_config(**{**study.config, **fields, "model": model})
     for name in type(stored).model_fields:

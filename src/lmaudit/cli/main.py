@@ -15,8 +15,10 @@ from lmaudit.cli.doctor import doctor
 from lmaudit.cli.models import models_app
 from lmaudit.cli.reverse import reverse
 from lmaudit.cli.show import show
+from lmaudit.cli.terminal import leave_quietly
 from lmaudit.cli.verify import verify
 from lmaudit.errors import LmauditError
+from lmaudit.records import printable
 
 ALIASES = {
     "--topk": "--candidates",
@@ -84,19 +86,41 @@ def main(argv: Sequence[str] | None = None) -> None:
     except LmauditError as error:
         if debug:
             raise
-        typer.echo(f"error: {error}", err=True)
+        typer.echo(f"error: {printable(str(error))}", err=True)
         sys.exit(2)
-    except BrokenPipeError:  # e.g. `lmaudit show … | head`
-        sys.stderr.close()
-        sys.exit(0)
+    except BrokenPipeError:  # e.g. `lmaudit show … --json | head`
+        leave_quietly()
+    except OSError as error:  # what has a file name is told by the store; this is the output itself
+        if debug or error.filename is not None:
+            raise
+        typer.echo(f"error: cannot write the output: {error.strerror}", err=True)
+        sys.exit(2)
 
 
 def _prepare(arguments: list[str]) -> tuple[list[str], bool]:
-    """The arguments with aliases replaced and ``--debug`` taken out, and whether it was there."""
-    stop = arguments.index("--") if "--" in arguments else len(arguments)
-    options, rest = arguments[:stop], arguments[stop:]
-    debug = "--debug" in options
-    return [_canonical(a) for a in options if a != "--debug"] + rest, debug
+    """The arguments with aliases replaced and ``--debug`` taken out, and whether it was there.
+
+    A value that looks like an option stays as it is.
+    """
+    taking = _options_with_a_value()
+    prepared: list[str] = []
+    debug, rest = False, iter(arguments)
+    for argument in rest:
+        if argument == "--":
+            return [*prepared, argument, *rest], debug
+        if argument == "--debug":
+            debug = True
+            continue
+        prepared.append(_canonical(argument))
+        if prepared[-1] in taking:
+            prepared.extend(value for value in [next(rest, None)] if value is not None)
+    return prepared, debug
+
+
+def _options_with_a_value() -> set[str]:
+    commands = vars(typer.main.get_command(app))["commands"].values()
+    options = [option for command in commands for option in command.params]
+    return {name for o in options if not getattr(o, "is_flag", False) for name in o.opts if name.startswith("--")}
 
 
 def _canonical(argument: str) -> str:

@@ -8,10 +8,10 @@ import time
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from lmaudit import packaged
+from lmaudit.cli.terminal import Terminal
 from lmaudit.model import catalog
 
 models_app = typer.Typer(help="List the models that have a short name, or fetch one ahead of time.")
@@ -30,7 +30,7 @@ def list_models(
         # str: the only values that JSON does not know are paths.
         typer.echo(json.dumps([dataclasses.asdict(entry) for entry in entries], default=str, indent=2))
         return
-    Console().print(_table(entries))
+    Terminal().print(_table(entries))
     typer.echo(f"\nCache: {packaged.cache_directory()} ({packaged.CACHE_VARIABLE} chooses another)")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -12,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lmaudit.cli.text import quoted
+from lmaudit.cli.terminal import Terminal, quoted
 from lmaudit.findings import LEVELS, Finding, Rate, success_rates
 from lmaudit.records import finite, printable
 from lmaudit.store import RunState, Study
@@ -34,6 +35,7 @@ def study_json(study: Study, findings: Sequence[Finding]) -> dict[str, Any]:
         "findings": [finding.to_json() for finding in findings if finding.solved],
         "failures": [finding.to_json() for finding in findings if not finding.solved],
         "errors": _errors(study),
+        "rates_cover_all_searches": len(findings) == len(study.runs()),
         "rates": {
             optimizer: {kind: {level: asdict(rate) for level, rate in levels.items()} for kind, levels in kinds.items()}
             for optimizer, kinds in rates.items()
@@ -53,20 +55,25 @@ def print_study(study: Study, *, as_json: bool, failures: bool = False) -> None:
     if as_json:
         typer.echo(json.dumps(finite(study_json(study, findings)), indent=2))
         return
-    console = Console()
+    console = Terminal()
     listed = [f for f in findings if f.solved or failures]
     if listed:
         console.print(_wide(listed) if console.width >= _WIDE else _narrow(listed))
         console.print()
     if findings:
-        console.print(_rates(findings))
+        console.print(_rates(findings) if console.width >= _WIDE else _rate_lines(findings))
+        if len(findings) < len(study.runs()):
+            console.print(f"Rates are over the {len(findings)} searches that ended: they favour easy targets.")
     _print_states(console, study, any(f.solved for f in findings))
 
 
 def _print_states(console: Console, study: Study, solved: bool) -> None:
     counts = {state: n for state, n in study.counts().items() if n}
     if not solved and set(counts) <= {RunState.FAILED}:
-        console.print("No search found a prompt; `lmaudit show --failures` lists the best ones seen.")
+        path = shlex.quote(str(study.path))
+        console.print(
+            Text(f"No search found a prompt. The best ones seen: lmaudit show {path} --failures"), soft_wrap=True
+        )
     for error in _errors(study):
         console.print(Text(f"error in {error['optimizer']}, seed {error['seed']}: {printable(str(error['reason']))}"))
     states = ", ".join(f"{n} {state}" for state, n in counts.items())
@@ -128,6 +135,16 @@ def _rates(findings: Sequence[Finding]) -> Table:
         for kind, levels in kinds.items():
             table.add_row(f"{optimizer}, {kind}", *(_rate(levels[level]) for level in LEVELS))
     return table
+
+
+def _rate_lines(findings: Sequence[Finding]) -> Text:
+    """The same for a narrow terminal: a line for each rate."""
+    return Text("\n").join(
+        Text(f"{optimizer}, {kind}, {level}: {_rate(rate)}")
+        for optimizer, kinds in success_rates(findings).items()
+        for kind, levels in kinds.items()
+        for level, rate in levels.items()
+    )
 
 
 def _rate(rate: Rate) -> str:

@@ -18,7 +18,7 @@ from lmaudit.cli.options import (
     RevisionOption,
     TrustOption,
 )
-from lmaudit.cli.running import finished_study
+from lmaudit.cli.running import finished_study, resume_command
 from lmaudit.errors import StudyError
 
 
@@ -42,6 +42,9 @@ def reverse(
     gradients: Annotated[int | None, typer.Option(help="arca: gradients averaged per update [32].", min=1)] = None,
     steps: Annotated[int | None, typer.Option(help="gbda: steps of Adam [200].", min=1)] = None,
     starts: Annotated[int | None, typer.Option(help="gbda: starts side by side [8].", min=1)] = None,
+    learning_rate: Annotated[float | None, typer.Option(hidden=True)] = None,
+    temperature: Annotated[float | None, typer.Option(hidden=True)] = None,
+    initial_logit: Annotated[float | None, typer.Option(hidden=True)] = None,
     keep_incumbent: Annotated[
         bool | None, typer.Option(help="Keep the token that is there among the candidates (not in the paper).")
     ] = None,
@@ -84,10 +87,12 @@ def reverse(
         opened, config = continued_study(study, given_options(context))
     else:
         opened, config = None, new_config({**context.params, "targets": read_targets(targets, targets_file)})
+        if path.is_dir():
+            raise StudyError(f"{path} is a folder; give a file to --study")
         if path.exists():
             raise StudyError(f"{path} exists; give --resume to continue it, or another --study")
     with finished_study(opened, config, path, context.params) as (ended, complete):
         print_study(ended, as_json=as_json)
         if not complete:
-            typer.echo(f"Not finished. Continue with: lmaudit reverse --study {ended.path} --resume", err=True)
+            typer.echo(f"Not finished. Continue with: {resume_command(ended.path)}", err=True)
             raise typer.Exit(3)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
-
-import typer
 
 if TYPE_CHECKING:
     from lmaudit.config import ReversalConfig
@@ -46,22 +46,32 @@ def _run(study: Study | None, config: ReversalConfig, path: Path, options: dict[
     n_left = sum(n for state, n in study.counts().items() if state not in ("solved", "failed"))
     n_sweeps = {getattr(optimizer, "n_sweeps", None) for optimizer in config.optimizers}
     limits = Limits(options["live"], options["budget_s"], options["budget_tokens"])
-    with _interruptible() as stop, ProgressLine(n_left, n_sweeps.pop() if len(n_sweeps) == 1 else None) as line:
+    with (
+        _interruptible(study.path) as stop,
+        ProgressLine(n_left, n_sweeps.pop() if len(n_sweeps) == 1 else None) as line,
+    ):
         for event in StudyRun(study, prepared, limits, stop):
             line.update(event)
     return study
 
 
+def resume_command(path: Path) -> str:
+    """What continues the study at `path`, ready to be pasted into a shell."""
+    return shlex.join(["lmaudit", "reverse", "--study", str(path), "--resume"])
+
+
 @contextmanager
-def _interruptible() -> Iterator[Callable[[], bool]]:
-    """While inside, the first Ctrl-C (or SIGTERM) only makes the yielded function say True; a second one interrupts."""
+def _interruptible(path: Path) -> Iterator[Callable[[], bool]]:
+    """While inside, the first Ctrl-C (or SIGTERM) only makes the yielded function say True; a second ends."""
     asked: list[int] = []
 
     def handle(number: int, _: FrameType | None) -> None:
         if asked:
-            raise KeyboardInterrupt
+            # A study survives being killed, so this is safe; unwinding in the middle of a transaction would not be.
+            os.write(2, f"\x1b[?25h\nStopped at once. Continue with: {resume_command(path)}\n".encode())
+            os._exit(3)
         asked.append(number)
-        typer.echo("\nStopping after this batch; Ctrl-C again to stop at once.", err=True)
+        os.write(2, b"\nStopping after this batch; Ctrl-C again to stop at once.\n")
 
     before = {s: signal.signal(s, handle) for s in (signal.SIGINT, signal.SIGTERM)}
     try:

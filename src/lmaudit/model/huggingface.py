@@ -13,7 +13,7 @@ import inspect
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -34,6 +34,9 @@ from lmaudit.model.prefix import (
 )
 from lmaudit.model.scores import TokenScores, look_up, token_scores
 from lmaudit.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from lmaudit.model.load import ModelSpec
 
 _PREFIX_BYTES = 256 * 2**20
 _MAX_ROWS = {"cpu": 256}  # rows of one forward; more are no faster on a CPU (benchmarks/step_cost.py)
@@ -87,6 +90,7 @@ class LanguageModel:
         revision: of the weights, None when unknown.
 
     Attributes:
+        spec: how it was loaded and can be loaded again, None for a module that was made in memory.
         embeddings: ``(V, D)`` table; gradients are with respect to its rows.
     """
 
@@ -95,6 +99,7 @@ class LanguageModel:
         # One shipped with the model may ask for sampling, a repetition penalty or an end token; f(x) has none of these.
         self.module.generation_config = GenerationConfig()
         self.name, self.revision = name, revision
+        self.spec: ModelSpec | None = None
         self._embed: Callable[[Tensor], Tensor] = module.get_input_embeddings()
         self.embeddings, self._scale = _embedding_table(module.get_input_embeddings())
         self.vocabulary = Vocabulary(tokenizer, self.embeddings.shape[0])

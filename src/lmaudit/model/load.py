@@ -80,6 +80,7 @@ def load_model(spec: ModelSpec | str) -> LanguageModel:
         model = LanguageModel(module.to(torch.device(device)), tokenizer, name=spec.name, revision=commit)
     except torch.OutOfMemoryError as error:
         raise ModelError(f"{spec.name} does not fit into the memory of {device}; use --device cpu") from error
+    model.spec = spec
     _probe(model)
     return model
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
+from lmaudit.errors import ModelError
 from lmaudit.frame import Setting
 from lmaudit.model.huggingface import Block, LanguageModel
 
@@ -47,23 +48,38 @@ def verify(model: LanguageModel, setting: Setting, prompt: Sequence[int], output
     frame = setting.frame(len(prompt), len(output))
     rows = frame.expand(torch.tensor([[*prompt, *output]], device=model.device))
     scores = model.score(Block(rows, 0, tuple(range(frame.output_start, frame.length))))
-    completion = model.generate(setting.read(setting.text(prompt)), len(output))
+    completion = _completion(model, setting, setting.text(prompt), len(output))
     return Verification(
         ids=bool(scores.greedy.all()),
         text=setting.survives(prompt),
         regenerated=completion == list(output),
-        completion=model.vocabulary.decode(completion),
+        completion=model.vocabulary.decode_continuation(completion),
         logprob=float(scores.logprob.sum()),
         margin=float(scores.margin.min()),
         dtype=str(model.dtype).removeprefix("torch."),
     )
 
 
-def regenerates(model: LanguageModel, setting: Setting, prompt_text: str, output_text: str) -> tuple[bool, str]:
-    """Whether `model`, given text only, greedily continues `prompt_text` with `output_text`, and its completion.
+def regenerates(
+    model: LanguageModel, setting: Setting, prompt_text: str, target: str, *, parse_special: bool = False
+) -> tuple[bool, str]:
+    """Whether `model`, given text only, greedily continues `prompt_text` with `target`, and its completion.
 
-    Works across vocabularies: the output is tokenised for this model.
+    Works across vocabularies: the target is tokenised for this model.
+
+    Raises:
+        InputError: this model's tokenizer cannot represent the target, or it does not fit into its context window.
     """
-    output = model.vocabulary.encode(output_text)
-    completion = model.generate(setting.read(prompt_text), len(output))
-    return completion == output, model.vocabulary.decode(completion)
+    output = model.vocabulary.encode(target, parse_special=parse_special)
+    completion = _completion(model, setting, prompt_text, len(output))
+    return completion == output, model.vocabulary.decode_continuation(completion)
+
+
+def _completion(model: LanguageModel, setting: Setting, prompt_text: str, n_tokens: int) -> list[int]:
+    """Fresh greedy completion of what a person typed; nothing when the chat template refuses the text."""
+    try:
+        ids = setting.read(prompt_text)
+    except ModelError:
+        return []
+    model.check_length(len(ids) + n_tokens)
+    return model.generate(ids, n_tokens)

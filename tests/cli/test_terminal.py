@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from lmaudit.cli.text import quoted
+from lmaudit.cli.terminal import quoted
 from lmaudit.records import printable
 
 

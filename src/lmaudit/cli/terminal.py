@@ -1,0 +1,32 @@
+"""How things are shown in a terminal: hostile text is visible and harmless, and a closed pipe is no error."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NoReturn
+
+from rich.console import Console
+from rich.text import Text
+
+from lmaudit.records import printable
+
+
+class Terminal(Console):
+    """Standard output; when its reader leaves (``| head``), the program ends without a word and without an error."""
+
+    def on_broken_pipe(self) -> NoReturn:
+        """Called by rich."""
+        leave_quietly()
+
+
+def leave_quietly() -> NoReturn:
+    """End with success although standard output is closed."""
+    # Python would complain when it flushes standard output at exit.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(0)
+
+
+def quoted(text: str, style: str = "") -> Text:
+    """`text` in quotation marks, because leading and trailing spaces count; never read as markup."""
+    return Text(f'"{printable(text)}"', style=style)
