@@ -165,7 +165,7 @@ class Study:
         with told_in_one_line(path):
             if not path.is_file():
                 kind = "something that is no file" if os.path.lexists(path) else "nothing"
-                raise StudyError(f"expected a study file, got {kind}: {printable(path)}; check --study")
+                raise StudyError(f"expected a study file, got {kind}: {printable(path)}; check the path")
             # SQLite falls back to reading by itself where the file is write-protected.
             connection = connect(path, "rw")
             try:

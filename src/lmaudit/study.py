@@ -22,7 +22,7 @@ from lmaudit.findings import Finding
 from lmaudit.model.huggingface import LanguageModel
 from lmaudit.model.load import load_model
 from lmaudit.optimizers import Arca, Optimizer
-from lmaudit.search.drive import Checkpointed, Driver, Event, Finished, Task
+from lmaudit.search.drive import Checkpointed, Driver, Event, Finished, Progress, Task
 from lmaudit.search.evaluate import Evaluator
 from lmaudit.store import RunState, Study
 
@@ -85,6 +85,9 @@ def open_or_create(path: Path, prepared: Reversal) -> Study:
     return study
 
 
+_CHECKPOINT_EVERY_S = 2.0  # what a kill can cost; writing more often would slow down small models
+
+
 class StudyRun:
     """Works on a study until every search has ended, `stop` says so, or the budget is spent.
 
@@ -100,6 +103,8 @@ class StudyRun:
     ) -> None:
         self.study, self.prepared = study, prepared
         self.specs: dict[int, dict[str, Any]] = {}
+        self._unwritten: dict[int, Progress] = {}
+        self._last_written_s = time.monotonic()
         deadline = None if limits.budget_s is None else time.monotonic() + limits.budget_s
 
         def over() -> bool:
@@ -115,6 +120,7 @@ class StudyRun:
                 self.study.heartbeat()
                 yield event
         finally:
+            self._write_checkpoints()
             for key in self.driver.unfinished:
                 self.study.finish(key, RunState.STOPPED, None)
 
@@ -125,9 +131,17 @@ class StudyRun:
 
     def _record(self, event: Event) -> None:
         if isinstance(event, Checkpointed):
-            self.study.checkpoint(event.key, event.progress.to_json())
+            self._unwritten[event.key] = event.progress
         elif isinstance(event, Finished):
+            self._unwritten.pop(event.key, None)
             self._finish(event)
+        if time.monotonic() - self._last_written_s >= _CHECKPOINT_EVERY_S:
+            self._write_checkpoints()
+
+    def _write_checkpoints(self) -> None:
+        self.study.checkpoint_all({key: progress.to_json() for key, progress in self._unwritten.items()})
+        self._unwritten.clear()
+        self._last_written_s = time.monotonic()
 
     def _finish(self, event: Finished) -> None:
         if event.error is not None:

@@ -22,7 +22,7 @@ CAUSES = {
     sqlite3.SQLITE_IOERR: "the disk reports an error; see to it, then use --resume",
     sqlite3.SQLITE_READONLY: "it is read-only; make the file and its folder writable, or work on a copy",
     sqlite3.SQLITE_CANTOPEN: "it cannot be opened; the file and its folder have to be readable and writable",
-    sqlite3.SQLITE_NOTADB: "expected a study of lmaudit, got another kind of file; check --study",
+    sqlite3.SQLITE_NOTADB: "expected a study of lmaudit, got another kind of file; check the path",
     sqlite3.SQLITE_CORRUPT: "the file is damaged; restore a copy, or begin again with another --study",
 }
 

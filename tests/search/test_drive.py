@@ -144,7 +144,7 @@ def test_rows_that_overflow_are_dropped_and_counted_and_all_of_them_is_an_error(
 
 
 def test_progress_survives_json():
-    progress = Progress(3, ((1, 2), (3, 4)), 99, 1.5, Best((1, 2), -1.0, -2.0, 0.5))
+    progress = Progress(3, 1, ((1, 2), (3, 4)), 99, 1.5, Best((1, 2), -1.0, -2.0, 0.5))
     assert Progress.from_json(progress.to_json()) == progress
     assert Progress.from_json(Progress().to_json()) == Progress()
 

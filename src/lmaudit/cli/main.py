@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -85,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         app(arguments, prog_name="lmaudit")
     except LmauditError as error:
         if debug:
-            raise
+            traceback.print_exc()
         typer.echo(f"error: {printable(str(error))}", err=True)
         sys.exit(2)
     except BrokenPipeError:  # e.g. `lmaudit show … --json | head`

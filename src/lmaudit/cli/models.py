@@ -34,6 +34,13 @@ def list_models(
     typer.echo(f"\nCache: {packaged.cache_directory()} ({packaged.CACHE_VARIABLE} chooses another)")
 
 
+@models_app.command("list", hidden=True)
+def list_again(context: typer.Context) -> None:
+    """The same as no command."""
+    context.invoked_subcommand = None
+    list_models(context)
+
+
 @models_app.command()
 def fetch(name: Annotated[str, typer.Argument(help="Short name, as `lmaudit models` lists it.")]) -> None:
     """Fetch and convert a model now, so that later runs need no network. Prints its folder."""

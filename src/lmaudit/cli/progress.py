@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from lmaudit.records import printable
 from lmaudit.search.drive import Checkpointed, Event, Finished, Status
 
 _PLAIN_EVERY_S = 15.0
@@ -43,6 +44,10 @@ class ProgressLine:
         if self.console.is_terminal:
             self._live.stop()
 
+    def say(self, text: str) -> None:
+        """A line above the progress."""
+        self.console.print(Text(printable(text)), soft_wrap=True)
+
     def update(self, event: Event) -> None:
         """Take note of an event, and show the state when it is one."""
         if isinstance(event, Checkpointed):
@@ -66,21 +71,21 @@ class ProgressLine:
         parts = [
             f"{status.n_live} running",
             f"{self.n_solved} solved, {self.n_ended} of {self.n_total} ended",
+            self._time_left(status),
             f"best log p {status.best_logprob:.2f}" if status.best_logprob is not None else "",
             f"{status.n_tokens / max(status.seconds, 1e-9):.0f} tokens/s",
-            self._time_left(status),
         ]
         return " · ".join(part for part in parts if part)
 
     def _time_left(self, status: Status) -> str:
-        """An upper bound: every search that is not solved takes all its sweeps."""
+        """As if every search that still runs took all its sweeps at the speed so far: most end earlier."""
         if self.n_sweeps is None:
             return ""
         done = self.n_ended + sum(n / self.n_sweeps for n in self._sweeps_left.values())
         if done <= 0:
             return ""
         seconds = status.seconds * max(0.0, self.n_total - done) / done
-        return f"at most {_duration(seconds)} left"
+        return f"about {_duration(seconds)} left"
 
 
 def _duration(seconds: float) -> str:

@@ -93,8 +93,13 @@ def _number(value: float | None, digits: int = 2) -> str:
 
 def _levels(finding: Finding) -> Text:
     """Three marks: ids, text, regenerated."""
-    marks = [("yes", "green") if getattr(finding, level) else ("no", "red") for level in LEVELS]
-    return Text(" ").join(Text(word, style=style) for word, style in marks)
+    styles = {"yes": "green", "no": "red", "-": ""}
+    return Text(" ").join(Text(word, style=styles[word]) for word in _level_words(finding))
+
+
+def _level_words(finding: Finding) -> list[str]:
+    """Yes or no for each level; a prompt whose ids do not complete to the output has nothing to be typed for."""
+    return ["yes" if getattr(finding, n) else "-" if n == "text" and not finding.ids else "no" for n in LEVELS]
 
 
 def _wide(findings: Sequence[Finding]) -> Table:
@@ -116,9 +121,9 @@ def _narrow(findings: Sequence[Finding]) -> Text:
     lines = []
     for f in findings:
         lines.append(Text.assemble(quoted(f.prompt, "cyan"), " → ", quoted(f.output, "bold")))
-        words = [f"{level} {'yes' if getattr(f, level) else 'no'}" for level in LEVELS]
-        numbers = f"log p {_number(f.logprob)}, margin {_number(f.margin)}, {_number(f.seconds, 1)} s"
-        lines.append(Text(f"  {f.optimizer} seed {f.seed}: {', '.join(words)}; {numbers}"))
+        levels = f"{'/'.join(LEVELS)} {'/'.join(_level_words(f))}"
+        numbers = f"log p {_number(f.logprob)}, margin {_number(f.margin)}, {_number(f.seconds, 0)} s"
+        lines.append(Text(f"  {f.optimizer} seed {f.seed}: {levels}, {numbers}"))
     return Text("\n").join(lines)
 
 
@@ -149,5 +154,5 @@ def _rate_lines(findings: Sequence[Finding]) -> Text:
 
 def _rate(rate: Rate) -> str:
     if rate.rate is None or rate.low is None or rate.high is None:
-        return "none reachable"
+        return "no target reached"
     return f"{rate.n_successes}/{rate.n} = {rate.rate:.0%} [{rate.low:.0%}, {rate.high:.0%}]"

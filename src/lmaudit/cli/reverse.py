@@ -52,7 +52,9 @@ def reverse(
         bool | None, typer.Option(help="Stop at any candidate that solves, not only the best (not in the paper).")
     ] = None,
     only: Annotated[list[str] | None, typer.Option(help="Keep the prompt to lowercase, letters or ascii.")] = None,
-    overlap: Annotated[str, typer.Option(help="words, literal (as the paper states it), or off.")] = "words",
+    overlap: Annotated[
+        str, typer.Option(help="Prompts may not repeat the output: words, literal (as in the paper), off.")
+    ] = "words",
     prefix: Annotated[str, typer.Option(help='Fixed start of every prompt: "She said".')] = "",
     lam_perp: Annotated[float, typer.Option(help="Weight of the prompt's naturalness.", min=0)] = 0.0,
     chat: Annotated[bool, typer.Option("--chat", help="Send prompts through the chat template.")] = False,
@@ -62,8 +64,8 @@ def reverse(
     parse_special: Annotated[
         bool, typer.Option("--parse-special", help="Read <|endoftext|> and the like in targets as control tokens.")
     ] = False,
-    budget_s: Annotated[float | None, typer.Option(help="Stop after so many seconds.", min=0)] = None,
-    budget_tokens: Annotated[int | None, typer.Option(help="Stop after so many tokens.", min=1)] = None,
+    budget_s: Annotated[float | None, typer.Option(help="Stop after so many seconds of search.", min=0)] = None,
+    budget_tokens: Annotated[int | None, typer.Option(help="Stop after so many tokens of search.", min=1)] = None,
     live: Annotated[int, typer.Option(help="Searches that advance together; changes speed only.", min=1)] = 16,
     study: Annotated[
         Path | None, typer.Option(help="File that keeps everything [lmaudit-studies/reverse-<time>.db].")

@@ -12,6 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lmaudit.audit import Reversal
     from lmaudit.config import ReversalConfig
     from lmaudit.store import Study
 
@@ -38,7 +39,11 @@ def _run(study: Study | None, config: ReversalConfig, path: Path, options: dict[
     from lmaudit.model.load import load_model
     from lmaudit.study import Limits, StudyRun, check_same_model, create_study
 
+    say = ProgressLine(0, None).say
+    say(f"Loading {config.model.name} …")
     prepared = Reversal(config, load_model(config.model))
+    for sentence in _announced(prepared):
+        say(sentence)
     if study is None:
         study = create_study(prepared, path)
     else:
@@ -53,6 +58,17 @@ def _run(study: Study | None, config: ReversalConfig, path: Path, options: dict[
         for event in StudyRun(study, prepared, limits, stop):
             line.update(event)
     return study
+
+
+def _announced(prepared: Reversal) -> Iterator[str]:
+    """What is about to be searched, and what a person may not have meant."""
+    config = prepared.config
+    counts = (len(config.targets), len(config.optimizers), len(config.seeds))
+    first = ", ".join(f'"{target}"' for target in config.targets[:3]) + (", …" if len(config.targets) > 3 else "")
+    yield f"{counts[0]} target(s) × {counts[1]} optimiser(s) × {counts[2]} seed(s): {first}"
+    bare = [target for target in config.targets if target[0].isalpha()]
+    if bare and not config.chat and not prepared.model.vocabulary.adds_space:
+        yield f'Note: "{bare[0]}" begins without a space; as the next word of a text it would be " {bare[0]}".'
 
 
 def resume_command(path: Path) -> str:

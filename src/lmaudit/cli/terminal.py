@@ -13,7 +13,14 @@ from lmaudit.records import printable
 
 
 class Terminal(Console):
-    """Standard output; when its reader leaves (``| head``), the program ends without a word and without an error."""
+    """Standard output; when its reader leaves (``| head``), the program ends without a word and without an error.
+
+    A file or pipe is as wide as a table needs, unless ``COLUMNS`` says otherwise.
+    """
+
+    def __init__(self) -> None:
+        fits = sys.stdout.isatty() or "COLUMNS" in os.environ
+        super().__init__(width=None if fits else 120)
 
     def on_broken_pipe(self) -> NoReturn:
         """Called by rich."""

@@ -18,6 +18,7 @@ from lmaudit.errors import ModelError
 from lmaudit.model.huggingface import Block, LanguageModel
 
 _MOST_ROWS = 1024
+_PATIENCE_S = 20.0
 _USUAL_ROWS = 32  # candidates of one update of a search, the default
 
 
@@ -63,7 +64,9 @@ def _climb(patient: Patient) -> Ladder:
         if rung is None:
             return Ladder(rungs, "memory")
         rungs.append(rung)
-        if 2 * rung.seconds > limit_s:  # twice the rows take about twice the time: that pass is not begun
+        # A search scores this many rows at each update, so that is measured even where it takes long.
+        patience_s = limit_s if n >= _USUAL_ROWS else max(limit_s, _PATIENCE_S)
+        if 2 * rung.seconds > patience_s:  # twice the rows take about twice the time: that pass is not begun
             return Ladder(rungs, "time")
         if _is_short_of_memory(patient, rungs):
             return Ladder(rungs, "memory")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from lmaudit.model.huggingface import Block, LanguageModel
+
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 Device = Literal["auto", "cpu", "cuda", "mps"]
@@ -100,7 +103,7 @@ def _place(spec: ModelSpec) -> str:
         if not (path / "config.json").is_file():
             raise ModelError(f"expected a model folder with config.json, found none in {spec.name}; check the path")
         return str(path)
-    if path.exists() or spec.name.startswith((".", "/", "~")) or spec.name.count("/") != 1:
+    if path.exists() or spec.name.startswith((".", "/", "~")) or not _HUB_ID.fullmatch(spec.name):
         known = ", ".join(entry.name for entry in catalog.catalog())
         raise ModelError(
             f"no model {spec.name!r}: expected a known name ({known}), a folder, a .gguf file or a Hub id 'owner/name'"

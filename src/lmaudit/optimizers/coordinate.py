@@ -54,8 +54,11 @@ def coordinate_ascent(
     """Cycle over the positions; at each, evaluate the proposed tokens exactly and keep the best (Eq. 4)."""
     space.check(settings.n_candidates)
     row = space.start(seeded(seed)) if resume is None else resume.rows[0]
-    for sweep in range(resume.sweep if resume else 0, settings.n_sweeps):
+    first = (resume.sweep, resume.position) if resume else (0, 0)
+    for sweep in range(first[0], settings.n_sweeps):
         for position in space.positions:
+            if (sweep, position) < first:
+                continue
             candidates = yield from propose(row, position, seeded(seed, sweep, position))
             if settings.keep_incumbent:
                 candidates = torch.cat((row[position, None], candidates[candidates != row[position]]))
@@ -67,5 +70,7 @@ def coordinate_ascent(
             row = rows[best]
             if scores.solved[best]:
                 return row
-        yield Checkpoint(sweep + 1, row[None])
+            following = position + 1
+            done = following == len(space.positions)
+            yield Checkpoint(sweep + 1, 0, row[None]) if done else Checkpoint(sweep, following, row[None])
     return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
 from torch import Tensor
@@ -52,7 +52,8 @@ class Progress:
     """How far a search is; enough, with its seed, to continue it.
 
     Attributes:
-        n_sweeps: sweeps (or steps) that are done.
+        n_sweeps: full sweeps (or steps) that are done.
+        position: where the sweep that is under way goes on.
         rows: what the optimiser continues from, B rows of m+n ids.
         n_tokens: tokens through the model so far, forward and backward counted alike.
         seconds: its share of the wall time so far.
@@ -60,6 +61,7 @@ class Progress:
     """
 
     n_sweeps: int = 0
+    position: int = 0
     rows: tuple[tuple[int, ...], ...] = ()
     n_tokens: int = 0
     seconds: float = 0.0
@@ -166,7 +168,7 @@ class _Live:
 
     def charge(self, n_tokens: int, seconds: float) -> None:
         p = self.progress
-        self.progress = Progress(p.n_sweeps, p.rows, p.n_tokens + n_tokens, p.seconds + seconds, p.best)
+        self.progress = replace(p, n_tokens=p.n_tokens + n_tokens, seconds=p.seconds + seconds)
 
 
 @dataclass
@@ -225,12 +227,16 @@ class Driver:
     def _begin(self, task: Task) -> Iterator[Event]:
         progress = task.progress or Progress()
         output = task.problem.space.output
-        resume = Checkpoint(progress.n_sweeps, output.new_tensor(progress.rows)) if progress.rows else None
+        resume = None
+        if progress.rows:
+            resume = Checkpoint(progress.n_sweeps, progress.position, output.new_tensor(progress.rows))
         try:
             search = task.optimizer.search(task.problem.space, task.seed, resume)
-            one = _Live(task, search, Checkpoint(0, output), progress if resume else Progress())
-            if resume:  # a search alone would still know what stands before its prompt
-                one.known_prefix = task.problem.objective.frame.before
+            one = _Live(task, search, Checkpoint(0, 0, output), progress if resume else Progress())
+            if resume:  # a search that was never stopped would still know what stood before the last position
+                frame = task.problem.objective.frame
+                n_known = frame.full_position(max(resume.position - 1, 0))
+                one.known_prefix = tuple(frame.expand(resume.rows[:1])[0, :n_known].tolist())
             self._ready.append(one)
             yield from self._advance(one, None)
         except LmauditError as error:
@@ -274,9 +280,8 @@ class Driver:
         try:
             query = one.search.throw(answer) if isinstance(answer, LmauditError) else one.search.send(answer)
             while isinstance(query, Checkpoint):
-                p = one.progress
                 rows = tuple(map(tuple, query.rows.tolist()))
-                one.progress = Progress(query.sweep, rows, p.n_tokens, p.seconds, p.best)
+                one.progress = replace(one.progress, n_sweeps=query.sweep, position=query.position, rows=rows)
                 yield Checkpointed(one.task.key, one.progress)
                 query = one.search.send(None)
         except StopIteration as stop:
@@ -303,7 +308,7 @@ def _with_best(progress: Progress, rows: Tensor, scores: Scores) -> Progress:
     if progress.best is not None and float(scores.objective[i]) <= progress.best.objective:
         return progress
     best = Best(tuple(rows[i].tolist()), float(scores.objective[i]), float(scores.logprob[i]), float(scores.margin[i]))
-    return Progress(progress.n_sweeps, progress.rows, progress.n_tokens, progress.seconds, best)
+    return replace(progress, best=best)
 
 
 def _n_common(a: Sequence[int], b: Sequence[int]) -> int:

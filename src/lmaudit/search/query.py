@@ -100,11 +100,13 @@ class Checkpoint:
     """Not a question: "from here I can be continued". The driver stores it and answers at once.
 
     Attributes:
-        sweep: sweeps (or steps) that are done.
+        sweep: full sweeps (or steps) that are done.
+        position: position of a row that comes next in the sweep that is under way.
         rows: ``(B, m+n)``, all that the optimiser needs besides its seed to go on.
     """
 
     sweep: int
+    position: int
     rows: Tensor
 
 
