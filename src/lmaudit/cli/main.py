@@ -44,7 +44,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Audit a language model: search for prompts whose greedy completion is exactly a given output.",
-    epilog="Exit codes: 0 done, 1 a check or gate was not met, 2 usage or input, 3 ended incomplete.",
+    epilog="Exit codes: 0 done, 1 a check was not met, 2 usage or input, 3 ended incomplete.",
 )
 app.command()(reverse)
 app.command()(show)
