@@ -42,6 +42,7 @@ from statistics import mean, median
 from typing import Any, NamedTuple, TypeVar
 
 os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # read when torch loads: idle threads sleep instead of burning CPU-seconds
+os.environ["GOMP_SPINCOUNT"] = "3000"  # as the command line sets it
 
 import torch
 import transformers
