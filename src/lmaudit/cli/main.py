@@ -78,7 +78,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     """
     # Spinning threads waste whole seconds on shared cores; this has to be said before torch is imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    os.environ.setdefault("GOMP_SPINCOUNT", "3000")  # but a wait of microseconds is cheaper than a sleep: measured -20 %
+    os.environ.setdefault(
+        "GOMP_SPINCOUNT", "3000"
+    )  # but a wait of microseconds is cheaper than a sleep: measured -20 %
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that has no arrow gets an escape, not a crash
             stream.reconfigure(errors="backslashreplace")
