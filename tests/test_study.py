@@ -10,7 +10,7 @@ import torch
 from lmaudit import reverse as public_reverse
 from lmaudit.audit import Reversal
 from lmaudit.config import make_config
-from lmaudit.errors import InputError, StudyError
+from lmaudit.errors import InputError, ModelError, StudyError
 from lmaudit.findings import Finding
 from lmaudit.optimizers import Arca, RandomSearch
 from lmaudit.store import RunState, Study
@@ -190,3 +190,11 @@ def test_outputs_keep_their_leading_space(family):
     """Sentencepiece decoders drop it at the beginning of a text; an output never stands there."""
     (end,) = reverse(tiny_model(family, seed=1), " the", optimizer=RandomSearch(n_sweeps=1), overlap="off")
     assert end.output == " the"
+
+
+def test_weights_without_gradients_leave_the_gradient_free_search():
+    quantised = tiny_model("qwen2", seed=1)
+    quantised.no_gradients = "RuntimeError: no backward for int4 weights"
+    with pytest.raises(ModelError, match=r"int4.*--optimizer random"):
+        reverse(quantised, "cat")
+    assert len(reverse(quantised, "cat", optimizer=RandomSearch(n_sweeps=1))) == 1

@@ -14,6 +14,7 @@ import torch
 from lmaudit import __version__
 from lmaudit.config import ReversalConfig
 from lmaudit.constraints import prompt_mask
+from lmaudit.errors import ModelError
 from lmaudit.findings import Finding
 from lmaudit.frame import Setting
 from lmaudit.model.huggingface import LanguageModel
@@ -47,6 +48,11 @@ class Reversal:
         self.problem = lru_cache(maxsize=1024)(self._problem)
         self._float32: LanguageModel | None = None
         for optimizer in config.optimizers:
+            if optimizer.needs_gradients and model.no_gradients:
+                raise ModelError(
+                    f"{optimizer.name} needs gradients, which {model.name} does not give ({model.no_gradients}): "
+                    "load it in float32 or bfloat16, or use --optimizer random"
+                )
             for output in self.outputs.values():
                 self.problem(output).space.check(getattr(optimizer, "n_candidates", 1))
 

@@ -91,6 +91,7 @@ class LanguageModel:
 
     Attributes:
         spec: how it was loaded and can be loaded again, None for a module that was made in memory.
+        no_gradients: why it gives no gradients of its inputs (quantised weights often give none), None when it does.
         embeddings: ``(V, D)`` table; gradients are with respect to its rows.
     """
 
@@ -100,6 +101,7 @@ class LanguageModel:
         self.module.generation_config = GenerationConfig()
         self.name, self.revision = name, revision
         self.spec: ModelSpec | None = None
+        self.no_gradients: str | None = None
         self._embed: Callable[[Tensor], Tensor] = module.get_input_embeddings()
         self.embeddings, self._scale = _embedding_table(module.get_input_embeddings())
         self.vocabulary = Vocabulary(tokenizer, self.embeddings.shape[0])

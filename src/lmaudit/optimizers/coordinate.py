@@ -6,7 +6,7 @@ What differs between them is only which tokens are worth an exact look (Algorith
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field
@@ -27,12 +27,14 @@ class CoordinateSettings(BaseModel):
     Attributes:
         n_sweeps: passes over all positions before a search fails (N).
         n_candidates: tokens that are evaluated exactly at each update (k).
+        needs_gradients: whether it asks for gradients.
         keep_incumbent: also keep the token that is there, so that the objective never falls. Not in the paper.
         every_row: stop at any candidate that solves the problem, not only at the one with the best objective. Not in
             the paper.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+    needs_gradients: ClassVar[bool] = True
 
     n_sweeps: Count = 50
     n_candidates: Count = 32

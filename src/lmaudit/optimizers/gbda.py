@@ -6,7 +6,7 @@ the gradient, and the most probable token of each row is read out. Written from 
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field
@@ -29,6 +29,7 @@ class Gbda(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+    needs_gradients: ClassVar[bool] = True
 
     name: Literal["gbda"] = "gbda"
     n_steps: Count = 200

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -19,6 +19,7 @@ class RandomSearch(CoordinateSettings):
     It pays nothing for gradients, so at equal sweeps it costs about a third of ARCA.
     """
 
+    needs_gradients: ClassVar[bool] = False
     name: Literal["random"] = "random"
     keep_incumbent: bool = True
 
