@@ -84,10 +84,10 @@ def test_a_model_whose_cache_disagrees_is_found_out(folder, monkeypatch):
     real = LanguageModel._fed
 
     def forgetful(self, block):
-        fed, cache, offset = real(self, block)
+        fed, parents, cache, offset = real(self, block)
         for layer in cache.layers if cache else ():
             layer.values = torch.zeros_like(layer.values)
-        return fed, cache, offset
+        return fed, parents, cache, offset
 
     assert load_model(str(folder)).shares_prefixes
     monkeypatch.setattr(LanguageModel, "_fed", forgetful)
