@@ -114,7 +114,7 @@ def test_reserved_and_empty_tokens_are_never_usable():
 
 
 def test_a_tokenizer_without_entries_is_refused():
-    with pytest.raises(ModelError, match="tokenizer has no entries"):
+    with pytest.raises(ModelError, match="knows no letters"):
         Vocabulary([], 10)
 
 
