@@ -1,14 +1,15 @@
-# What a contributor needs: make audit, make test, make check, make format.
+# What a contributor needs: make audit, make test, make fast, make check, make format.
 # PYTHON chooses the interpreter (3.11 or later), VENV the environment.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup audit test lint types check format
+.PHONY: setup audit test fast lint types check format
 .DEFAULT_GOAL := help
 help:
 	@echo "make audit   set up and reverse the embedded model to ' United States' (a few minutes on 2 cores)"
 	@echo "make test    set up and run all tests"
+	@echo "make fast    set up and run the tests that need neither the embedded model nor processes of their own"
 	@echo "make check   what CI runs: lint, types, tests"
 	@echo "make format  format the code"
 
@@ -25,7 +26,10 @@ audit: setup
 	$(BIN)/lmaudit reverse " United States" --model smollm2 --prompt-length 3 --seeds 4 --sweeps 12
 
 test: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4
+
+fast: setup
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 -m 'not real and not slow'
 
 lint: setup
 	$(BIN)/ruff check .

@@ -1,27 +1,19 @@
-"""Independent, slow answers: one full pass per row, no cache, no batches, written from the definitions."""
+"""Independent, slow answers: whole rows, no cache, nothing shared between rows, written from the definitions."""
 
 import torch
 
 
-def token_logprobs(model, ids):
-    """log p(ids[i] | ids[:i]) for i ≥ 1, and the greedy token at each of these places."""
-    logits = model.module(input_ids=torch.tensor([ids]), use_cache=False).logits[0].double()
-    logprobs = logits.log_softmax(-1)
-    own = [float(logprobs[i - 1, ids[i]]) for i in range(1, len(ids))]
-    return [None, *own], [None, *logits[:-1].argmax(-1).tolist()]
-
-
-def objective(model, setting, prompt, output, lam_perp=0.0):
-    """λ log p(o | x) + λ_perp · mean log p(x_i | x_<i), with λ = 1; x is prefix and prompt (Eq. 3 and 7)."""
-    frame = setting.frame(len(prompt), len(output))
-    ids = [*frame.before, *prompt, *frame.after, *output]
-    logprobs, _ = token_logprobs(model, ids)
-    value = sum(logprobs[-len(output) :])
+def objectives(model, setting, prompts, output, lam_perp=0.0):
+    """λ log p(o | x) + λ_perp · mean log p(x_i | x_<i) of each prompt, with λ = 1; x is prefix and prompt (Eq. 3, 7)."""
+    frame = setting.frame(len(prompts[0]), len(output))
+    ids = torch.tensor([[*frame.before, *prompt, *frame.after, *output] for prompt in prompts])
+    logprobs = model.module(input_ids=ids, use_cache=False).logits.double().log_softmax(-1)
+    own = logprobs[:, :-1].gather(-1, ids[:, 1:, None])[..., 0]  # own[:, i - 1] = log p(ids[:, i] | ids[:, :i])
+    values = own[:, -len(output) :].sum(1)
     if lam_perp:
-        start = len(frame.before) - frame.n_prefix
-        x = [lp for lp in logprobs[start : len(frame.before) + len(prompt)] if lp is not None]
-        value += lam_perp * sum(x) / len(x)
-    return value
+        start = max(len(frame.before) - frame.n_prefix, 1)
+        values = values + lam_perp * own[:, start - 1 : len(frame.before) + len(prompts[0]) - 1].mean(1)
+    return values.tolist()
 
 
 def completes(model, setting, prompt, output):

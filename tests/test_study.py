@@ -49,6 +49,7 @@ def uninterrupted(tmp_path_factory):
     return records(path)
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments_and_resumed_it_finds_exactly_the_same(tmp_path, uninterrupted):
     path = tmp_path / "study.db"
     kills = int(killing(path, 24, 1))
@@ -58,6 +59,7 @@ def test_killed_at_random_moments_and_resumed_it_finds_exactly_the_same(tmp_path
     assert not all(r["solved"] for r in uninterrupted)
 
 
+@pytest.mark.slow
 def test_two_processes_share_a_study(tmp_path, uninterrupted):
     path = tmp_path / "study.db"
     killing(path, "together")

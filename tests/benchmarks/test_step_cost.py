@@ -12,6 +12,8 @@ import pytest
 
 from lmaudit.testing.tiny import save_tiny_model
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "step_cost.py"
 
 

@@ -202,6 +202,7 @@ def test_resume_with_the_same_options_is_fine(run, folder, tmp_path):
     assert run(*options, "--resume")[0] == 0
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_cleanly_and_says_how_to_resume(folder, tmp_path):
     study = tmp_path / "s.db"
     command = [sys.executable, "-m", "lmaudit", "reverse", " Donald on mat", "--model", folder, "--seeds", "40"]
@@ -344,6 +345,7 @@ def test_resume_takes_part_of_the_same_settings(run, folder, tmp_path):
     assert run("reverse", "--resume", "--sweeps", 3, *options)[0] == 2
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_is_no_error(folder, tmp_path):
     study = tmp_path / "s p.db"
     command = [sys.executable, "-m", "lmaudit"]
@@ -357,6 +359,7 @@ def test_a_closed_pipe_is_no_error(folder, tmp_path):
     assert piped.stderr == ""
 
 
+@pytest.mark.slow
 def test_a_second_ctrl_c_ends_at_once_and_loses_nothing(folder, tmp_path):
     study = tmp_path / "s.db"
     command = [sys.executable, "-m", "lmaudit", "reverse", " Donald on mat", "--model", folder, "--seeds", "40"]
