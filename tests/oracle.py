@@ -4,7 +4,7 @@ import torch
 
 
 def objectives(model, setting, prompts, output, lam_perp=0.0):
-    """λ log p(o | x) + λ_perp · mean log p(x_i | x_<i) of each prompt, with λ = 1; x is prefix and prompt (Eq. 3, 7)."""
+    """λ log p(o | x) + λ_perp · mean log p(x_i | x_<i) of each prompt; λ = 1, x is prefix and prompt (Eq. 3, 7)."""
     frame = setting.frame(len(prompts[0]), len(output))
     ids = torch.tensor([[*frame.before, *prompt, *frame.after, *output] for prompt in prompts])
     logprobs = model.module(input_ids=ids, use_cache=False).logits.double().log_softmax(-1)
