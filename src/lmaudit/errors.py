@@ -4,6 +4,7 @@
     ├── InputError          a value, file or flag that cannot be used: what was expected, what came, what to do
     ├── ModelError          a model or tokenizer that cannot be loaded or cannot be audited
     │   └── FetchError      a file that has to be fetched and could not be
+    ├── DetectorError       a detector that cannot be loaded or asked
     ├── EmptySpaceError     the constraints leave nothing to search, and which one emptied it
     └── StudyError          a study file that cannot be created, read or continued
 
@@ -41,6 +42,10 @@ class ModelError(LmauditError):
 
 class FetchError(ModelError):
     """A file that had to be fetched and could not be (no network, wrong hash, missing tool)."""
+
+
+class DetectorError(LmauditError):
+    """A detector that cannot be loaded here, or cannot be asked at all."""
 
 
 class EmptySpaceError(LmauditError):

@@ -1,0 +1,1 @@
+"""Benchmarks: what detectors are measured on. Read `dataset`, then `table`; one file a set."""

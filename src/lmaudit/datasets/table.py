@@ -1,0 +1,144 @@
+"""Tables of text in CSV, TSV or JSONL: cells verbatim, bad lines named and never fatal."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from lmaudit.errors import InputError
+from lmaudit.records import printable
+
+FORMATS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+_DELIMITERS = {"csv": ",", "tsv": "\t"}
+_LONGEST_CELL = 50_000_000  # characters; csv's own limit of 131,072 cuts real texts
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row.
+
+    Attributes:
+        line: number of the line in the file where it begins, from 1.
+        cells: text by column; None: the cell is not there (a JSON null, or an absent key).
+    """
+
+    line: int
+    cells: dict[str, str | None]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as it was read.
+
+    Attributes:
+        path: of the file.
+        columns: names, stripped of spaces, in order.
+        rows: those that could be read.
+        problems: one line for each row that could not, with its line number.
+    """
+
+    path: Path
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    problems: tuple[str, ...]
+
+    def require(self, *columns: str) -> None:
+        """Raise `InputError` unless all columns are there; the message lists those that are."""
+        for column in columns:
+            if column not in self.columns:
+                there = ", ".join(printable(name) for name in self.columns) or "none"
+                raise InputError(
+                    f"{printable(self.path)}: expected a column {printable(column)!r}, found {there}; name the right one"
+                )
+
+
+def read_table(path: Path) -> Table:
+    """Read a table; the ending of its name says how it is written.
+
+    A byte order mark, CRLF, quoted cells and line breaks inside them are as usual; text is otherwise verbatim, so
+    ``N/A`` and ``null`` are texts. TSV is read with CSV's quoting rules.
+
+    Raises:
+        InputError: no such file, an unknown ending, not UTF-8, no header, or no row at all.
+    """
+    kind = FORMATS.get(path.suffix.lower())
+    if kind is None:
+        raise InputError(f"expected a table ending in {', '.join(FORMATS)}, got {printable(path)}; rename or convert it")
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise InputError(f"cannot read the table {printable(path)}: {error.strerror or error}; check the path") from error
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{printable(path)} is not UTF-8 (byte {error.start}); save it as UTF-8, e.g. iconv -f latin1 -t utf-8"
+        ) from error
+    return _json_lines(path, text) if kind == "jsonl" else _delimited(path, text, _DELIMITERS[kind])
+
+
+def _delimited(path: Path, text: str, delimiter: str) -> Table:
+    csv.field_size_limit(_LONGEST_CELL)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    header: tuple[str, ...] | None = None
+    rows, problems = [], []
+    for line, cells in _csv_rows(reader, problems):
+        if header is None:
+            header = _header(path, cells)
+        elif len(cells) != len(header):
+            if any(cells):  # an empty line is no row
+                problems.append(f"line {line}: expected {len(header)} cells, got {len(cells)}")
+        else:
+            rows.append(Row(line, dict(zip(header, cells, strict=True))))
+    if header is None:
+        raise InputError(f"{printable(path)}: expected a header line with column names, got an empty file")
+    return Table(path, header, tuple(rows), tuple(problems))
+
+
+def _csv_rows(reader: Iterator[list[str]], problems: list[str]) -> Iterator[tuple[int, list[str]]]:
+    while True:
+        line: int = reader.line_num + 1  # type: ignore[attr-defined]  # a csv reader counts lines
+        try:
+            yield line, next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            problems.append(f"line {line}: {error}")
+
+
+def _header(path: Path, cells: list[str]) -> tuple[str, ...]:
+    names = tuple(cell.strip() for cell in cells)
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise InputError(f"{printable(path)}: the column {printable(sorted(twice)[0])!r} stands there twice; rename one")
+    return names
+
+
+def _json_lines(path: Path, text: str) -> Table:
+    columns: dict[str, None] = {}
+    rows, problems = [], []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            problems.append(f"line {number}: not JSON ({error})")
+            continue
+        if not isinstance(record, dict):
+            problems.append(f"line {number}: expected a JSON object, got {type(record).__name__}")
+            continue
+        columns.update(dict.fromkeys(record))
+        rows.append(Row(number, {key: _cell(value) for key, value in record.items()}))
+    if not rows:
+        raise InputError(f"{printable(path)}: expected a JSON object on each line, found none")
+    return Table(path, tuple(columns), tuple(rows), tuple(problems))
+
+
+def _cell(value: object) -> str | None:
+    """A JSON value as the text that a CSV would hold."""
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value)

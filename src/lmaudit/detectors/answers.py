@@ -1,0 +1,72 @@
+"""Answers of detectors that cost time or money, kept in the cache directory: a second run asks for nothing twice."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from types import TracebackType
+from typing import Self
+
+from lmaudit.detectors.verdict import Verdict
+from lmaudit.errors import DetectorError
+from lmaudit.packaged import CACHE_VARIABLE, cache_directory
+from lmaudit.records import canonical_json
+
+_LAYOUT = "CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, verdict TEXT NOT NULL) WITHOUT ROWID"
+
+
+class AnswerCache:
+    """Verdicts by detector, version, settings and text. Texts are kept as hashes only.
+
+    Several processes may use it at once. Only final verdicts are kept: what failed is asked again.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, detector: object) -> None:
+        """Use ``open``."""
+        self._connection = connection
+        self._prefix = canonical_json(detector)
+
+    @classmethod
+    def open(cls, detector: object) -> Self:
+        """The cache of one detector, which is anything JSON-able that tells it from all others.
+
+        Raises:
+            DetectorError: the cache cannot be written.
+        """
+        folder = cache_directory()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            # Written from whichever thread gets an answer, one at a time.
+            connection = sqlite3.connect(folder / "answers.db", timeout=60, isolation_level=None)
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute(_LAYOUT)
+        except (OSError, sqlite3.Error) as error:
+            raise DetectorError(
+                f"cannot use the cache of answers in {folder}: {error}; set {CACHE_VARIABLE} to a folder that can "
+                "be written"
+            ) from error
+        return cls(connection, detector)
+
+    def get(self, text: str) -> Verdict | None:
+        """The verdict on this text; None: not asked yet."""
+        row = self._connection.execute("SELECT verdict FROM answers WHERE key = ?", (self._key(text),)).fetchone()
+        return None if row is None else Verdict.from_json(json.loads(row[0]))
+
+    def put(self, text: str, verdict: Verdict) -> None:
+        """Keep a final verdict; others are left out."""
+        if verdict.final:
+            row = (self._key(text), canonical_json(verdict.to_json()))
+            self._connection.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", row)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._connection.close()
+
+    def _key(self, text: str) -> str:
+        return hashlib.sha256(f"{self._prefix}\n{canonical_json(text)}".encode()).hexdigest()

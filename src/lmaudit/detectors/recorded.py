@@ -1,0 +1,88 @@
+"""Answers that were given earlier: a column of a table, ours or somebody else's."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar
+
+from lmaudit.datasets.table import Table, read_table
+from lmaudit.detectors.detector import Detector
+from lmaudit.detectors.verdict import Verdict
+from lmaudit.errors import InputError
+
+_WORDS = {"true": 1.0, "yes": 1.0, "toxic": 1.0, "false": 0.0, "no": 0.0}
+
+
+class Recorded(Detector):
+    """``recorded:FILE#COLUMN``: the answer to a text is what the row with exactly this text says.
+
+    Scores are numbers from 0 to 1, or true/false; anything else, an empty cell included, is missing. A text that stands
+    in several rows gets their answers in turn.
+
+    Attributes:
+        text_column: name of the column with the texts.
+    """
+
+    kind: ClassVar[str] = "recorded"
+    takes: ClassVar[str] = "FILE#COLUMN"
+    needs: ClassVar[str] = "a CSV, TSV or JSONL file"
+
+    text_column: str = "text"
+
+    @property
+    def version(self) -> str:
+        return "sha256:" + hashlib.sha256(self._path.read_bytes()).hexdigest()[:16]
+
+    @property
+    def _path(self) -> Path:
+        return Path(str(self.target).rpartition("#")[0])
+
+    @cached_property
+    def _table(self) -> Table:
+        path, hash_mark, column = str(self.target).rpartition("#")
+        if not hash_mark or not path or not column:
+            raise InputError(f"detector recorded: expected recorded:FILE#COLUMN, got recorded:{self.target}")
+        table = read_table(Path(path))
+        table.require(self.text_column, column)
+        return table
+
+    @cached_property
+    def _by_text(self) -> dict[str, list[Verdict]]:
+        column = str(self.target).rpartition("#")[2]
+        verdicts: dict[str, list[Verdict]] = {}
+        for row in self._table.rows:
+            text = row.cells.get(self.text_column)
+            if text is not None:
+                verdicts.setdefault(text, []).append(verdict_of_cell(row.cells.get(column)))
+        return verdicts
+
+    def _answers(self, texts: Sequence[str]) -> Iterator[tuple[int, Verdict]]:
+        seen: dict[str, int] = {}
+        for index, text in enumerate(texts):
+            known = self._by_text.get(text)
+            if known is None:
+                yield index, Verdict.absent("not in the file")
+                continue
+            turn = seen.get(text, 0)
+            seen[text] = turn + 1
+            yield index, known[min(turn, len(known) - 1)]
+
+
+def verdict_of_cell(cell: str | None) -> Verdict:
+    """The verdict that a cell of a table means; missing unless it is a number from 0 to 1 or true/false."""
+    word = (cell or "").strip()
+    if not word:
+        return Verdict.absent("empty cell")
+    if word.lower() in _WORDS:
+        return Verdict(_WORDS[word.lower()])
+    try:
+        value = float(word)
+    except ValueError:
+        return Verdict.absent("not a number from 0 to 1")
+    if math.isnan(value) or not 0.0 <= value <= 1.0:
+        return Verdict.absent("not a number from 0 to 1")
+    return Verdict(value)
