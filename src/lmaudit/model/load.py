@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lmaudit.errors import InputError, LmauditError, ModelError, invalid
+from lmaudit.model.hub import HUB_ID, Device, check_hub, find_device, quiet_transformers, why_not_loaded
 
 if TYPE_CHECKING:
     import torch
@@ -18,10 +16,7 @@ if TYPE_CHECKING:
 
     from lmaudit.model.huggingface import Block, LanguageModel
 
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
-
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
-Device = Literal["auto", "cpu", "cuda", "mps"]
 
 
 class ModelSpec(BaseModel):
@@ -74,9 +69,9 @@ def load_model(spec: ModelSpec | str) -> LanguageModel:
 
     from lmaudit.model.huggingface import LanguageModel
 
-    device = _device(spec.device)
+    device = find_device(spec.device)
     place = _place(spec)
-    with _quiet():
+    with quiet_transformers():
         module, tokenizer = _read(spec, place, _dtype(spec.dtype, device))
     commit = getattr(module.config, "_commit_hash", None)
     try:
@@ -103,25 +98,13 @@ def _place(spec: ModelSpec) -> str:
         if not (path / "config.json").is_file():
             raise ModelError(f"expected a model folder with config.json, found none in {spec.name}; check the path")
         return str(path)
-    if path.exists() or spec.name.startswith((".", "/", "~")) or not _HUB_ID.fullmatch(spec.name):
+    if path.exists() or spec.name.startswith((".", "/", "~")) or not HUB_ID.fullmatch(spec.name):
         known = ", ".join(entry.name for entry in catalog.catalog())
         raise ModelError(
             f"no model {spec.name!r}: expected a known name ({known}), a folder, a .gguf file or a Hub id 'owner/name'"
         )
-    _check_hub(spec)
+    check_hub(spec.name, spec.revision)
     return spec.name
-
-
-def _check_hub(spec: ModelSpec) -> None:
-    """One quick question, because the library tries for most of a minute before it says that there is no network."""
-    from huggingface_hub import HfApi, try_to_load_from_cache
-
-    if isinstance(try_to_load_from_cache(spec.name, "config.json", revision=spec.revision), str):
-        return
-    try:
-        HfApi().model_info(spec.name, revision=spec.revision, timeout=10)
-    except Exception as error:  # no network, no such model, no right to it: each its own kind
-        raise ModelError(f"cannot load {spec.name}: {_reason(error, spec)}") from error
 
 
 def _read(spec: ModelSpec, place: str, dtype: torch.dtype | Literal["auto"]) -> tuple[Any, Any]:
@@ -136,35 +119,8 @@ def _read(spec: ModelSpec, place: str, dtype: torch.dtype | Literal["auto"]) -> 
     except LmauditError:
         raise
     except Exception as error:  # transformers raises many kinds for what a user can only see as "does not load"
-        raise ModelError(f"cannot load {spec.name}: {_reason(error, spec)}") from error
+        raise ModelError(f"cannot load {spec.name}: {why_not_loaded(error, allow_pickle=spec.allow_pickle)}") from error
     return module, tokenizer
-
-
-def _reason(error: Exception, spec: ModelSpec) -> str:
-    text = " ".join(str(error).split())
-    if type(error).__name__ == "SafetensorError":
-        return f"its weights are damaged ({text[:200]}); fetch or copy them again"
-    if "trust_remote_code" in text:
-        return "it brings Python code of its own; give --trust-remote-code if you have read and trust it"
-    if "safetensors" in text and not spec.allow_pickle:
-        return "it has no safetensors weights; convert it, or give --allow-pickle if you trust where it comes from"
-    if any(word in text.lower() for word in ("connect", "offline", "name resolution", "not known", "in the cached")):
-        return (
-            "it is not here and the Hub cannot be reached; give a local folder, or download it where there is network"
-        )
-    return f"{type(error).__name__}: {text[:300]}"
-
-
-def _device(wanted: Device) -> str:
-    import torch
-
-    has = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
-    if wanted == "auto":
-        return next(name for name in ("cuda", "mps", "cpu") if has[name])
-    if not has[wanted]:
-        there = ", ".join(name for name, present in has.items() if present)
-        raise InputError(f"--device {wanted}: torch finds no such device here; it finds {there}")
-    return wanted
 
 
 def _dtype(wanted: Dtype, device: str) -> torch.dtype | Literal["auto"]:
@@ -216,14 +172,14 @@ def _use_short_rows(model: LanguageModel, block: Block) -> None:
     before = model.module.config._attn_implementation
     wanted = model.score(block).logprob
     try:
-        with _quiet():
+        with quiet_transformers():
             model.module.set_attn_implementation(SHORT_ROWS)
         model.forget_prefixes()
         agrees = _close(model, wanted, model.score(block).logprob)
     except Exception:  # each family refuses in its own way
         agrees = False
     if not agrees:
-        with _quiet():
+        with quiet_transformers():
             model.module.set_attn_implementation(before)
     model.forget_prefixes()
 
@@ -234,19 +190,3 @@ def _close(model: LanguageModel, one: Tensor, other: Tensor) -> bool:
 
     tolerance = 1e-3 if model.dtype == torch.float32 else 0.2
     return bool(torch.allclose(one, other, atol=tolerance, rtol=tolerance, equal_nan=True))
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep transformers' bars and notices off the terminal while a model is read, then give the settings back."""
-    from transformers.utils import logging
-
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()
