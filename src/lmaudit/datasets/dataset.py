@@ -16,7 +16,7 @@ class Dataset:
         name: short name, as it was asked for.
         texts: (n,) verbatim.
         toxic: (n,) bool, the label.
-        human: (n,) float64 in [0, 1], graded human scores; NaN where a text has none; None: this set has no such scores.
+        human: (n,) float64 in [0, 1], graded human scores; NaN where a text has none; None: the set has none.
         categories: (n,) of meaning, trimmed; None: the set has no categories.
         tags: (n,) ``"filtered"`` or ``"unfiltered"`` (SASS paper, Section 3), or whatever the set has; None: no tags.
         labels_are: who says so, in a few words, e.g. ``"human score > 0.5"``; stands in every table.

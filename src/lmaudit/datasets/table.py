@@ -52,7 +52,7 @@ class Table:
             if column not in self.columns:
                 there = ", ".join(printable(name) for name in self.columns) or "none"
                 raise InputError(
-                    f"{printable(self.path)}: expected a column {printable(column)!r}, found {there}; name the right one"
+                    f"{printable(self.path)}: expected a column {printable(column)!r}, found {there}; name one of them"
                 )
 
 
@@ -67,11 +67,12 @@ def read_table(path: Path) -> Table:
     """
     kind = FORMATS.get(path.suffix.lower())
     if kind is None:
-        raise InputError(f"expected a table ending in {', '.join(FORMATS)}, got {printable(path)}; rename or convert it")
+        endings = ", ".join(FORMATS)
+        raise InputError(f"expected a table ending in {endings}, got {printable(path)}; rename or convert it")
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except OSError as error:
-        raise InputError(f"cannot read the table {printable(path)}: {error.strerror or error}; check the path") from error
+        raise InputError(f"cannot read {printable(path)}: {error.strerror or error}; check the path") from error
     except UnicodeDecodeError as error:
         raise InputError(
             f"{printable(path)} is not UTF-8 (byte {error.start}); save it as UTF-8, e.g. iconv -f latin1 -t utf-8"
@@ -83,7 +84,8 @@ def _delimited(path: Path, text: str, delimiter: str) -> Table:
     csv.field_size_limit(_LONGEST_CELL)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     header: tuple[str, ...] | None = None
-    rows, problems = [], []
+    rows: list[Row] = []
+    problems: list[str] = []
     for line, cells in _csv_rows(reader, problems):
         if header is None:
             header = _header(path, cells)
@@ -110,9 +112,9 @@ def _csv_rows(reader: Iterator[list[str]], problems: list[str]) -> Iterator[tupl
 
 def _header(path: Path, cells: list[str]) -> tuple[str, ...]:
     names = tuple(cell.strip() for cell in cells)
-    twice = {name for name in names if names.count(name) > 1}
-    if twice:
-        raise InputError(f"{printable(path)}: the column {printable(sorted(twice)[0])!r} stands there twice; rename one")
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"{printable(path)}: the column {printable(name)!r} stands there twice; rename one")
     return names
 
 

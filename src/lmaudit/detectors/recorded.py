@@ -35,6 +35,7 @@ class Recorded(Detector):
 
     @property
     def version(self) -> str:
+        """Hash of the file."""
         return "sha256:" + hashlib.sha256(self._path.read_bytes()).hexdigest()[:16]
 
     @property
