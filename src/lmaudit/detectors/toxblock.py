@@ -109,8 +109,8 @@ class Network:
     """The network, in torch.
 
     Attributes:
-        weights: by name: `embedding` (V, D); `kernel` (2, D, 4H), `recurrent` (2, H, 4H) and `bias` (2, 1, 4H) of the two
-            directions, with the gates in Keras' order i, f, c, o; `dense` (2H, D') and `out` (D', 6) with their biases.
+        weights: by name: `embedding` (V, D); `kernel` (2, D, 4H), `recurrent` (2, H, 4H) and `bias` (2, 1, 4H) of both
+            directions, gates in Keras' order i, f, c, o; `dense` (2H, D') and `out` (D', 6) with their biases.
     """
 
     weights: dict[str, Tensor]

@@ -77,8 +77,10 @@ def _convert(weights: Path, encoder: Path, target: Path) -> None:
     from safetensors.torch import save_file
 
     facts = read_vocabulary(encoder)
-    save_file(read_weights(weights), target / "model.safetensors")
     (target / "vocabulary.json").write_text(json.dumps(facts), encoding="utf-8")
+    save_file(read_weights(weights), target / "model.safetensors")
+    # safetensors writes files that only their owner may read; a cache may be shared.
+    (target / "model.safetensors").chmod((target / "vocabulary.json").stat().st_mode)
 
 
 def read_vocabulary(encoder: Path) -> dict[str, Any]:
