@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import platform
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import lru_cache
@@ -11,7 +10,6 @@ from typing import Any
 
 import torch
 
-from lmaudit import __version__
 from lmaudit.config import ReversalConfig
 from lmaudit.constraints import prompt_mask
 from lmaudit.errors import ModelError
@@ -20,6 +18,7 @@ from lmaudit.frame import Setting
 from lmaudit.model.huggingface import LanguageModel
 from lmaudit.model.load import load_model
 from lmaudit.objectives import reversal
+from lmaudit.records import environment
 from lmaudit.reproduce import reproduce_command
 from lmaudit.search.drive import Finished, Progress, Task
 from lmaudit.search.evaluate import Evaluator, Problem
@@ -76,12 +75,9 @@ class Reversal:
         import transformers
 
         return {
-            "lmaudit": __version__,
+            **environment(),
             "torch": torch.__version__,
             "transformers": transformers.__version__,
-            "python": platform.python_version(),
-            "machine": platform.machine(),
-            "system": platform.system(),
             "device": str(self.model.device),
             "dtype": str(self.model.dtype).removeprefix("torch."),
             "threads": torch.get_num_threads(),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from scipy.stats import binomtest
+from lmaudit.statistics import wilson
 
 LEVELS = ("ids", "text", "regenerated")
 """Levels of success, from the weakest to the strongest."""
@@ -100,10 +100,8 @@ class Rate:
         """The rate of True among `outcomes`."""
         outcomes = list(outcomes)
         n, k = len(outcomes), sum(outcomes)
-        if n == 0:
-            return cls(0, 0, None, None, None)
-        interval = binomtest(k, n).proportion_ci(confidence_level=0.95, method="wilson")
-        return cls(k, n, k / n, float(interval.low), float(interval.high))
+        share = wilson(k, n)
+        return cls(k, n, share.value, share.low, share.high)
 
 
 def success_rates(findings: Sequence[Finding]) -> dict[str, dict[str, dict[str, Rate]]]:

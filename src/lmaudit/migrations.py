@@ -128,8 +128,17 @@ _RECORDS = {
     "verifications": "id",
 }
 
+_SECOND = """
+CREATE TABLE benchmarks (                   -- runs of `lmaudit benchmark`, each with its texts and verdicts
+    id     INTEGER PRIMARY KEY AUTOINCREMENT,
+    at     TEXT NOT NULL,
+    record TEXT NOT NULL                    -- JSON
+);
+"""
+
 MIGRATIONS: tuple[str, ...] = (
     _FIRST + "".join(_APPEND_ONLY.format(table=table, key=key) for table, key in _RECORDS.items()),
+    _SECOND + _APPEND_ONLY.format(table="benchmarks", key="id"),
 )
 
 

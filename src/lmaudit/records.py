@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import platform
 from collections.abc import Mapping
+
+from lmaudit import __version__
 
 
 def canonical_json(value: object) -> str:
@@ -28,6 +31,21 @@ def finite(value: object) -> object:
     if isinstance(value, list | tuple):
         return [finite(item) for item in value]
     return value
+
+
+def safe_cell(value: object) -> object:
+    """A cell of a CSV that no spreadsheet takes for a formula: text that begins like one gets an apostrophe."""
+    return f"'{value}" if isinstance(value, str) and value[:1] in tuple("=+-@\t\r") else value
+
+
+def environment() -> dict[str, str]:
+    """What of the machine and its Python can change a result, for records."""
+    return {
+        "lmaudit": __version__,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "system": platform.system(),
+    }
 
 
 def printable(value: object) -> str:

@@ -7,14 +7,16 @@ often each was drawn. A statistic is written once, for weights; with all weights
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+Key = TypeVar("Key", bound=Hashable)
 
 _CELLS_AT_ONCE = 2_000_000  # weights in memory at a time
 
@@ -61,7 +63,7 @@ class Weighted:
 Statistic = Sums | Weighted
 
 
-def estimates(statistics: Mapping[str, Statistic], n: int, n_resamples: int, seed: int) -> dict[str, Estimate]:
+def estimates(statistics: Mapping[Key, Statistic], n: int, n_resamples: int, seed: int) -> dict[Key, Estimate]:
     """Each statistic with its bootstrap percentile interval, all on the same resamples.
 
     Args:
@@ -85,7 +87,7 @@ def _resamples(n: int, n_resamples: int, seed: int) -> Iterator[Array]:
         yield np.stack([np.bincount(random.integers(0, n, n), minlength=n) for _ in rows]).astype(np.float64)
 
 
-def _values(statistics: Mapping[str, Statistic], weights: Array) -> dict[str, Array]:
+def _values(statistics: Mapping[Key, Statistic], weights: Array) -> dict[Key, Array]:
     """(B,) of each statistic. All sums are one matrix product."""
     columns = {id(s.columns): s.columns for s in statistics.values() if isinstance(s, Sums)}
     sums: dict[int, Array] = {}

@@ -278,6 +278,18 @@ class Study:
             rows = self._connection.execute(query, (run_id, run_id)).fetchall()
             return [(number, json.loads(record)) for number, record in rows]
 
+    def add_benchmark(self, record: Mapping[str, Any]) -> None:
+        """Append a run of a detector benchmark (JSON-able, as ``Benchmark.to_json(texts=True)`` makes it)."""
+        text = canonical_json(record)
+        with self._writing():
+            self._connection.execute("INSERT INTO benchmarks (at, record) VALUES (?, ?)", (utc_now(), text))
+
+    def benchmarks(self) -> list[dict[str, Any]]:
+        """The detector benchmarks of the study, oldest first."""
+        with self._told_in_one_line():
+            rows = self._connection.execute("SELECT record FROM benchmarks ORDER BY id").fetchall()
+            return [json.loads(record) for (record,) in rows]
+
     def runs(self) -> list[Run]:
         """All runs in order, as of one moment."""
         with self._told_in_one_line():

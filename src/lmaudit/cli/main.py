@@ -12,6 +12,8 @@ from typing import Annotated
 import typer
 
 from lmaudit import __version__
+from lmaudit.cli.benchmark import benchmark
+from lmaudit.cli.detectors import card, detectors
 from lmaudit.cli.doctor import doctor
 from lmaudit.cli.models import models_app
 from lmaudit.cli.reverse import reverse
@@ -43,7 +45,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Audit a language model: search for prompts whose greedy completion is exactly a given output.",
+    help="Audit language models by search, and the detectors that judge them by graded human judgement.",
     epilog="Exit codes: 0 done, 1 a check was not met, 2 usage or input, 3 ended incomplete.",
 )
 app.command()(reverse)
@@ -51,6 +53,9 @@ app.command()(show)
 app.command()(verify)
 app.command()(doctor)
 app.add_typer(models_app, name="models")
+app.command()(benchmark)
+app.command()(detectors)
+app.command()(card)
 
 
 def _print_version(asked: bool) -> None:

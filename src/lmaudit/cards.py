@@ -1,0 +1,174 @@
+"""Validation cards: how far a detector can be trusted, measured on a benchmark, kept for whoever relies on it later.
+
+Each benchmark run writes one card a detector into the data directory; the newest of a detector and a benchmark is its
+card. A detector that was never measured has none, and is then called unvalidated.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import platformdirs
+
+from lmaudit import __version__
+from lmaudit.benchmark import Benchmark, CategoryRow, DetectorRecord
+from lmaudit.errors import DetectorError
+from lmaudit.records import canonical_json
+from lmaudit.statistics import Estimate
+
+DATA_VARIABLE = "LMAUDIT_DATA"
+SCHEMA_VERSION = 1
+
+BLIND_BELOW = 0.5
+"""A category is a blind spot when the upper end of its recall's interval is below this."""
+
+
+@dataclass(frozen=True)
+class ValidationCard:
+    """What a reader must know of a judge before believing it.
+
+    Attributes:
+        detector: the line that makes it.
+        version: that was measured.
+        threshold: called toxic above this.
+        benchmark: name of the data set.
+        benchmark_version: hash of its file.
+        labels_are: who says what is toxic.
+        n: texts.
+        n_toxic: of these.
+        coverage: share answered.
+        sensitivity: share of toxic texts called toxic.
+        specificity: share of other texts not called toxic.
+        f1: of calls.
+        always_f1: F1 of calling everything toxic, to compare.
+        p_chance: permutation p-value; above 0.05 there is no sign of being better than chance.
+        blind_spots: categories that it does not see.
+        date: UTC, ISO 8601.
+        lmaudit: release that measured.
+    """
+
+    detector: str
+    version: str
+    threshold: float
+    benchmark: str
+    benchmark_version: str
+    labels_are: str
+    n: int
+    n_toxic: int
+    coverage: Estimate
+    sensitivity: Estimate
+    specificity: Estimate
+    f1: Estimate
+    always_f1: Estimate
+    p_chance: float
+    blind_spots: tuple[str, ...]
+    date: str
+    lmaudit: str
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object with the attributes as keys, and the schema's version."""
+        return {"schema_version": SCHEMA_VERSION, **asdict(self), "blind_spots": list(self.blind_spots)}
+
+    @classmethod
+    def from_json(cls, record: dict[str, Any]) -> ValidationCard:
+        """The inverse of `to_json`."""
+        fields = {key: value for key, value in record.items() if key != "schema_version"}
+        for name in ("coverage", "sensitivity", "specificity", "f1", "always_f1"):
+            fields[name] = Estimate(**fields[name])
+        return cls(**{**fields, "blind_spots": tuple(fields["blind_spots"])})
+
+
+def data_directory() -> Path:
+    """Where cards are kept: ``LMAUDIT_DATA`` where set, otherwise the user's data directory of the platform."""
+    chosen = os.environ.get(DATA_VARIABLE)
+    return Path(chosen).expanduser().absolute() if chosen else platformdirs.user_data_path("lmaudit")
+
+
+def cards_of_run(benchmark: Benchmark) -> list[ValidationCard]:
+    """One card a detector."""
+    always = next(baseline for baseline in benchmark.baselines if baseline.name == "always")
+    return [_card(benchmark, record, always.metrics["f1"]) for record in benchmark.detectors]
+
+
+def _card(benchmark: Benchmark, record: DetectorRecord, always_f1: Estimate) -> ValidationCard:
+    data = benchmark.dataset
+    return ValidationCard(
+        detector=record.name,
+        version=record.version,
+        threshold=record.threshold,
+        benchmark=data.name,
+        benchmark_version=data.version,
+        labels_are=data.labels_are,
+        n=len(data),
+        n_toxic=int(data.toxic.sum()),
+        coverage=record.coverage,
+        sensitivity=record.metrics["recall"],
+        specificity=record.metrics["specificity"],
+        f1=record.metrics["f1"],
+        always_f1=always_f1,
+        p_chance=record.p_chance,
+        blind_spots=blind_spots(record.categories),
+        date=benchmark.created,
+        lmaudit=__version__,
+    )
+
+
+def blind_spots(categories: Sequence[CategoryRow]) -> tuple[str, ...]:
+    """Categories whose recall lies below one half, by the upper end of its interval."""
+    return tuple(row.category for row in categories if row.recall.high is not None and row.recall.high < BLIND_BELOW)
+
+
+def keep_cards(cards: Sequence[ValidationCard]) -> None:
+    """Write cards, each in place of the older one of the same detector, version and benchmark.
+
+    Raises:
+        DetectorError: the data directory cannot be written.
+    """
+    for card in cards:
+        place = _place(card)
+        partial = place.with_name(f"{place.name}.{uuid4().hex[:8]}.partial")
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            partial.write_text(canonical_json(card.to_json()) + "\n", encoding="utf-8")
+            partial.replace(place)
+        except OSError as error:
+            reason = f"cannot keep the validation card in {data_directory()}: {error.strerror or error}"
+            raise DetectorError(f"{reason}; set {DATA_VARIABLE} to a folder that can be written") from error
+
+
+def cards_of(detector: str) -> list[ValidationCard]:
+    """The cards of a detector, newest first; empty: it is unvalidated.
+
+    Args:
+        detector: its name, as `Detector.name` gives it.
+    """
+    found = [card for path in sorted(_folder(detector).glob("*.json")) if (card := _read(path)) is not None]
+    return sorted(found, key=lambda card: card.date, reverse=True)
+
+
+def _read(path: Path) -> ValidationCard | None:
+    """None for what is no card: the directory is the user's, anything may lie there."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        return ValidationCard.from_json(record) if record.get("schema_version") == SCHEMA_VERSION else None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def _place(card: ValidationCard) -> Path:
+    which = canonical_json([card.version, card.benchmark, card.benchmark_version])
+    name = re.sub(r"[^A-Za-z0-9.-]+", "-", card.benchmark)[:40]
+    return _folder(card.detector) / f"{name}-{hashlib.sha256(which.encode()).hexdigest()[:12]}.json"
+
+
+def _folder(detector: str) -> Path:
+    readable = re.sub(r"[^A-Za-z0-9.-]+", "-", detector)[:40]
+    return data_directory() / "cards" / f"{readable}-{hashlib.sha256(detector.encode()).hexdigest()[:12]}"

@@ -1,0 +1,187 @@
+"""``lmaudit benchmark``: how far a toxicity detector can be trusted, and where it fails."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from lmaudit.cli.options import JsonOption
+from lmaudit.cli.sheets import print_sheets
+from lmaudit.cli.terminal import Terminal
+from lmaudit.records import environment, finite, printable, safe_cell
+from lmaudit.sheets import as_markdown
+
+if TYPE_CHECKING:
+    from lmaudit.benchmark import Benchmark, BenchmarkSettings
+    from lmaudit.datasets import Dataset
+    from lmaudit.detectors import Detector, Verdict
+    from lmaudit.gate import Outcome
+
+_PROBLEMS_SHOWN = 5
+
+
+class Format(StrEnum):
+    """How results are printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+    MARKDOWN = "markdown"
+
+
+def benchmark(
+    detector: Annotated[
+        list[str], typer.Option("--detector", "-d", help="A detector, e.g. profanity; `lmaudit detectors` lists them.")
+    ],
+    dataset: Annotated[
+        str,
+        typer.Option(
+            "--benchmark", "-b", help="builtin, sass, hatecheck, tweeteval-hate, or a CSV, TSV or JSONL file."
+        ),
+    ] = "builtin",
+    data: Annotated[
+        Path | None, typer.Option("--data", help="Folder with the files of a public benchmark, instead of fetching.")
+    ] = None,
+    text_column: Annotated[str, typer.Option(help="Of a file: column with the texts.")] = "text",
+    label_column: Annotated[str | None, typer.Option(help="Of a file: column with labels 0/1 or scores 0…1.")] = None,
+    category_column: Annotated[str | None, typer.Option(help="Of a file: column with categories.")] = None,
+    tag_column: Annotated[str | None, typer.Option(help="Of a file: column with tags, e.g. filtered.")] = None,
+    positive: Annotated[str | None, typer.Option(help="Of a file: the label that means toxic.")] = None,
+    resamples: Annotated[int, typer.Option(min=0, max=100_000, help="Bootstrap resamples behind intervals.")] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="Of resamples and of the split for thresholds.")] = 0,
+    cost_miss: Annotated[float, typer.Option(min=0, help="What a missed toxic text costs.")] = 1.0,
+    cost_false_alarm: Annotated[float, typer.Option(min=0, help="What a false alarm costs.")] = 1.0,
+    require: Annotated[
+        list[str] | None, typer.Option(help="Fail (exit 1) unless e.g. 'f1>=0.6' or 'recall[Blackmail]>=0.5'.")
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Requirements judge the worse end of the interval.")] = False,
+    study: Annotated[Path | None, typer.Option(help="Add the run, texts included, to this study file.")] = None,
+    form: Annotated[Format, typer.Option("--format", help="How to print the results.")] = Format.TABLE,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure toxicity detectors against graded human judgement.
+
+    Example:  lmaudit benchmark --detector profanity --benchmark builtin --require 'recall>=0.5'
+    """
+    from lmaudit.benchmark import BenchmarkSettings
+    from lmaudit.cards import cards_of_run, keep_cards
+    from lmaudit.datasets import Columns, load_dataset
+    from lmaudit.detectors import parse_detector
+    from lmaudit.gate import check, check_categories, parse_requirement
+    from lmaudit.thresholds import Costs
+
+    detectors = [parse_detector(line) for line in detector]
+    requirements = [parse_requirement(line) for line in require or ()]
+    columns = Columns(text_column, label_column, category_column, tag_column, positive)
+    loaded = load_dataset(dataset, data=data, columns=columns)
+    check_categories(requirements, loaded.categories)
+    _tell_problems(loaded)
+    settings = BenchmarkSettings(resamples, seed, Costs(cost_miss, cost_false_alarm))
+    finished = _run(loaded, detectors, settings)
+    keep_cards(cards_of_run(finished))
+    if study is not None:
+        add_to_study(study, finished)
+    outcomes = check(finished, requirements, strict=strict)
+    _show(finished, Format.JSON if as_json else form, outcomes)
+    for outcome in outcomes:
+        typer.echo(str(outcome), err=True)
+    if not all(outcome.met for outcome in outcomes):
+        raise typer.Exit(1)
+
+
+def _run(loaded: Dataset, detectors: Sequence[Detector], settings: BenchmarkSettings) -> Benchmark:
+    from lmaudit.benchmark import run_benchmark
+
+    with JudgingProgress(len(loaded)) as progress:
+        try:
+            return run_benchmark(loaded, detectors, settings, progress.update)
+        except KeyboardInterrupt:
+            progress.stop()
+            kept = "answers of remote and prompted detectors are kept" if any(d.remote for d in detectors) else ""
+            typer.echo(f"stopped before the end{'; ' if kept else ''}{kept}; the same command goes on", err=True)
+            raise typer.Exit(3) from None
+
+
+def add_to_study(path: Path, finished: Benchmark) -> None:
+    """Append a run to a study file, which is made where it does not exist."""
+    from lmaudit.store import Study
+
+    if not path.exists():
+        Study.create(path, config={"kind": "benchmark"}, runs=[], environment=environment()).close()
+    with Study.open(path) as opened:
+        opened.add_benchmark(finished.to_json(texts=True))
+
+
+def _tell_problems(loaded: Dataset) -> None:
+    for problem in loaded.problems[:_PROBLEMS_SHOWN]:
+        typer.echo(printable(f"notice: left out {problem}"), err=True)
+    if len(loaded.problems) > _PROBLEMS_SHOWN:
+        typer.echo(f"notice: {len(loaded.problems) - _PROBLEMS_SHOWN} more rows left out; --json names all", err=True)
+
+
+def _show(finished: Benchmark, form: Format, outcomes: Sequence[Outcome]) -> None:
+    from lmaudit.benchmark_sheets import benchmark_sheets, records
+
+    match form:
+        case Format.TABLE:
+            print_sheets(Terminal(), benchmark_sheets(finished))
+        case Format.MARKDOWN:
+            typer.echo(as_markdown(benchmark_sheets(finished)), nl=False)
+        case Format.JSON:
+            gate = [{**asdict(outcome), "requirement": str(outcome.requirement)} for outcome in outcomes]
+            typer.echo(json.dumps(finite({**finished.to_json(), "requirements": gate}), indent=2))
+        case Format.CSV:
+            _write_csv(list(records(finished)))
+
+
+def _write_csv(rows: Sequence[dict[str, Any]]) -> None:
+    writer = csv.DictWriter(sys.stdout, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({key: safe_cell(value) for key, value in row.items()})
+
+
+class JudgingProgress:
+    """How far the detectors are, on standard error: one updating line on a terminal, nothing elsewhere."""
+
+    def __init__(self, n: int) -> None:
+        self._n, self._done = n, 0
+        self._name = ""
+        self._console = Console(stderr=True)
+        self._live = Live(console=self._console, refresh_per_second=4, transient=True)
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Take the line away; harmless when it is gone."""
+        if self._live.is_started:
+            self._live.stop()
+
+    def update(self, name: str, index: int, verdict: Verdict) -> None:
+        """Take note of a verdict."""
+        del index, verdict
+        self._done = self._done + 1 if name == self._name else 1
+        self._name = name
+        line = Text(f"{printable(name)}: {self._done} of {self._n} texts", overflow="ellipsis", no_wrap=True)
+        if self._live.is_started:
+            self._live.update(line)
