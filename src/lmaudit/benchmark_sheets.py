@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from lmaudit.benchmark import Benchmark, DetectorRecord
 from lmaudit.cards import BLIND_BELOW, ValidationCard, blind_spots
 from lmaudit.metrics import OF_CALLS, OF_SCORES
-from lmaudit.sheets import Sheet, number, p_value, with_interval
+from lmaudit.sheets import Sheet, number, p_value, short_names, with_interval
 from lmaudit.statistics import Estimate
 
 _HEADINGS = {
@@ -27,6 +27,8 @@ _HEADINGS = {
 
 def benchmark_sheets(benchmark: Benchmark) -> list[Sheet]:
     """Everything that a reader of a terminal or a document gets."""
+    labels = short_names([record.name for record in benchmark.detectors])
+    benchmark = _labelled(benchmark, labels)
     graded = [record for record in benchmark.detectors if record.graded]
     sheets = [_calls(benchmark)]
     if graded:
@@ -43,12 +45,26 @@ def benchmark_sheets(benchmark: Benchmark) -> list[Sheet]:
     sheets.append(_profanity(benchmark))
     if any(record.thresholds for record in graded):
         sheets.append(_thresholds(graded))
-    return sheets
+    shortened = tuple((label, name) for name, label in labels.items() if label != name)
+    return [*sheets, Sheet("Names", ("label", "detector"), shortened)] if shortened else sheets
+
+
+def _labelled(benchmark: Benchmark, labels: dict[str, str]) -> Benchmark:
+    """The same run with short names."""
+    return replace(
+        benchmark,
+        detectors=[replace(record, name=labels[record.name]) for record in benchmark.detectors],
+        comparisons=[replace(c, first=labels[c.first], second=labels[c.second]) for c in benchmark.comparisons],
+    )
+
+
+def _coverage(record: DetectorRecord) -> str:
+    return "1.00" if record.coverage.value == 1 else with_interval(record.coverage)
 
 
 def _calls(benchmark: Benchmark) -> Sheet:
     rows = [
-        (record.name, *_metrics(record.metrics), with_interval(record.coverage, 2), p_value(record.p_chance))
+        (record.name, *_metrics(record.metrics), _coverage(record), p_value(record.p_chance))
         for record in benchmark.detectors
     ]
     rows += [(f"({base.name})", *_metrics(base.metrics), "-", "-") for base in benchmark.baselines]
@@ -137,7 +153,7 @@ def _categories(benchmark: Benchmark) -> Sheet:
 def _seen(benchmark: Benchmark) -> Sheet:
     rows = []
     for i, row in enumerate(benchmark.detectors[0].categories):
-        cells = [with_interval(record.categories[i].called, 2) for record in benchmark.detectors]
+        cells = [with_interval(record.categories[i].called) for record in benchmark.detectors]
         rows.append((row.category, f"{row.n_toxic}/{row.n}", *cells))
     notes = [f"{record.name}: {', '.join(blind_spots(record.categories)) or 'none'}" for record in benchmark.detectors]
     return Sheet(

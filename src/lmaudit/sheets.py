@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from lmaudit.statistics import Estimate
 
+_SHORT = 24  # characters of a name that a table can bear
+
 
 @dataclass(frozen=True)
 class Sheet:
@@ -26,17 +28,34 @@ class Sheet:
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """A number without its leading zero's width wasted; a dash where it is not defined."""
+    """A number with so many digits; a dash where it is not defined."""
     return "-" if value is None else f"{value:.{digits}f}"
 
 
-def with_interval(estimate: Estimate | None, digits: int = 3) -> str:
-    """``0.607 [0.54, 0.67]``."""
+def with_interval(estimate: Estimate | None) -> str:
+    """``0.607 [.54, .67]``: a share with its interval, which needs fewer digits."""
     if estimate is None or estimate.value is None:
         return "-"
     if estimate.low is None or estimate.high is None:
-        return number(estimate.value, digits)
-    return f"{estimate.value:.{digits}f} [{estimate.low:.{digits - 1}f}, {estimate.high:.{digits - 1}f}]"
+        return number(estimate.value)
+    return f"{estimate.value:.3f} [{_end(estimate.low)}, {_end(estimate.high)}]"
+
+
+def _end(value: float) -> str:
+    """Two digits without the zero before the point."""
+    return f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 0.995 else f"{value:.2f}"
+
+
+def short_names(names: Sequence[str]) -> dict[str, str]:
+    """A short label for each long name, such as a path: its last part; the name itself where labels would be the same."""
+    short = {name: name if len(name) <= _SHORT else _last_part(name) for name in names}
+    labels = list(short.values())
+    return {name: label if labels.count(label) == 1 else name for name, label in short.items()}
+
+
+def _last_part(name: str) -> str:
+    body = name.partition("?")[0]
+    return body.rpartition("#")[2] if "#" in body else body.rpartition("/")[2]
 
 
 def p_value(p: float | None) -> str:

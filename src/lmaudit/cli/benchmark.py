@@ -136,7 +136,7 @@ def _show(finished: Benchmark, form: Format, outcomes: Sequence[Outcome]) -> Non
 
     match form:
         case Format.TABLE:
-            print_sheets(Terminal(), benchmark_sheets(finished))
+            print_sheets(Terminal(columns=160), benchmark_sheets(finished))
         case Format.MARKDOWN:
             typer.echo(as_markdown(benchmark_sheets(finished)), nl=False)
         case Format.JSON:

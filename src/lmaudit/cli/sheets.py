@@ -12,6 +12,7 @@ from lmaudit.records import printable
 from lmaudit.sheets import Sheet
 
 _GAP = 2  # spaces between columns
+_TIGHT = "\N{NO-BREAK SPACE}"
 
 
 def print_sheets(console: Console, sheets: Sequence[Sheet]) -> None:
@@ -42,10 +43,14 @@ def _table(sheet: Sheet) -> Table:
 
 
 def _blocks(sheet: Sheet) -> Text:
-    """The first cell alone, then a line for each other cell; what is not defined is left out."""
+    """Each row's first cell alone, then the others one after another; what is not defined is left out."""
     lines = []
     for row in sheet.rows:
         lines.append(Text(printable(row[0])))
         cells = zip(sheet.columns[1:], row[1:], strict=True)
-        lines += [Text(f"  {printable(name)}: {printable(cell)}".rstrip(": ")) for name, cell in cells if cell != "-"]
+        # A heading and its number stay on one line.
+        parts = [
+            f"{printable(name)} {printable(cell)}".strip().replace(" ", _TIGHT) for name, cell in cells if cell != "-"
+        ]
+        lines.append(Text("  " + " · ".join(parts)))
     return Text("\n").join(lines)

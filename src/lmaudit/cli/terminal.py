@@ -15,12 +15,13 @@ from lmaudit.records import printable
 class Terminal(Console):
     """Standard output; when its reader leaves (``| head``), the program ends without a word and without an error.
 
-    A file or pipe is as wide as a table needs, unless ``COLUMNS`` says otherwise.
+    Args:
+        columns: how wide a file or pipe is taken to be, unless ``COLUMNS`` says otherwise.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, columns: int = 120) -> None:
         fits = sys.stdout.isatty() or "COLUMNS" in os.environ
-        super().__init__(width=None if fits else 120)
+        super().__init__(width=None if fits else columns)
 
     def on_broken_pipe(self) -> NoReturn:
         """Called by rich."""
