@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Literal
 
 from lmaudit.errors import InputError, ModelError
@@ -24,6 +25,28 @@ def as_flag(setting: str, value: str | None = None) -> str:
 def as_setting(setting: str, value: str | None = None) -> str:
     """As in the line of a detector: ``trust_remote_code=true``, ``device=cpu``."""
     return f"{setting}={value or 'true'}"
+
+
+def folder_or_hub_id(name: str, revision: str | None, expected: str) -> str:
+    """What transformers can load: a folder with a model, or an id that the Hub or its cache has.
+
+    Args:
+        name: what the user wrote.
+        revision: branch, tag or commit on the Hub; None for the default branch.
+        expected: what may be written, for the error message.
+
+    Raises:
+        ModelError: it is neither.
+    """
+    path = Path(name).expanduser()
+    if path.is_dir():
+        if not (path / "config.json").is_file():
+            raise ModelError(f"expected a model folder with config.json, found none in {name}; check the path")
+        return str(path)
+    if path.exists() or name.startswith((".", "/", "~")) or not HUB_ID.fullmatch(name):
+        raise ModelError(f"no model {name!r}: expected {expected}")
+    check_hub(name, revision)
+    return name
 
 
 def check_hub(name: str, revision: str | None) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lmaudit.errors import InputError, LmauditError, ModelError, invalid
-from lmaudit.model.hub import HUB_ID, Device, check_hub, find_device, quiet_transformers, why_not_loaded
+from lmaudit.model.hub import Device, find_device, folder_or_hub_id, quiet_transformers, why_not_loaded
 
 if TYPE_CHECKING:
     import torch
@@ -94,17 +94,9 @@ def _place(spec: ModelSpec) -> str:
         if not path.is_file():
             raise ModelError(f"expected a GGUF file, found nothing at {spec.name}; check the path")
         return str(catalog.convert_gguf(path))
-    if path.is_dir():
-        if not (path / "config.json").is_file():
-            raise ModelError(f"expected a model folder with config.json, found none in {spec.name}; check the path")
-        return str(path)
-    if path.exists() or spec.name.startswith((".", "/", "~")) or not HUB_ID.fullmatch(spec.name):
-        known = ", ".join(entry.name for entry in catalog.catalog())
-        raise ModelError(
-            f"no model {spec.name!r}: expected a known name ({known}), a folder, a .gguf file or a Hub id 'owner/name'"
-        )
-    check_hub(spec.name, spec.revision)
-    return spec.name
+    known = ", ".join(entry.name for entry in catalog.catalog())
+    expected = f"a known name ({known}), a folder, a .gguf file or a Hub id 'owner/name'"
+    return folder_or_hub_id(spec.name, spec.revision, expected)
 
 
 def _read(spec: ModelSpec, place: str, dtype: torch.dtype | Literal["auto"]) -> tuple[Any, Any]:
