@@ -6,12 +6,13 @@ anything (n,): what is missing counts nowhere, in no numerator and no denominato
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lmaudit.statistics import Array, Estimate, Statistic, Sums, Weighted
+from lmaudit.statistics import Array, Estimate, Statistic, Sums, Weighted, wilson
 
 Mask = NDArray[np.bool_]
 
@@ -83,6 +84,24 @@ def call_metrics(toxic: Mask, called: Mask, answered: Mask) -> dict[str, Statist
     """Precision, recall, F1, accuracy and specificity. F1 of a detector that calls nothing toxic is 0."""
     cells = _cells(toxic, called, answered)
     return {name: Sums(cells, finish) for name, finish in OF_CALLS.items()}
+
+
+def at_the_ends(metrics: Mapping[str, Estimate], counted: Confusion) -> dict[str, Estimate]:
+    """The same, with Wilson intervals where a share is exactly 0 or 1.
+
+    There every resample gives the same share, and the bootstrap's interval of no width would claim certainty.
+    """
+    tp, fp, fn, tn = counted.tp, counted.fp, counted.fn, counted.tn
+    shares = {
+        "precision": (tp, tp + fp),
+        "recall": (tp, tp + fn),
+        "accuracy": (tp + tn, counted.n),
+        "specificity": (tn, tn + fp),
+    }
+    return {
+        name: wilson(*shares[name]) if name in shares and estimate.value in (0.0, 1.0) else estimate
+        for name, estimate in metrics.items()
+    }
 
 
 def score_metrics(toxic: Mask, scores: Array, answered: Mask) -> dict[str, Statistic]:
@@ -201,7 +220,3 @@ def cells_at(toxic: Mask, scores: Array, thresholds: Array) -> Array:
 
 def _none(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
-
-
-UNDEFINED = Estimate(None, None, None)
-"""Of a metric that does not exist for a detector, e.g. the AUROC of one without scores."""

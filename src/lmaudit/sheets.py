@@ -47,7 +47,7 @@ def _end(value: float) -> str:
 
 
 def short_names(names: Sequence[str]) -> dict[str, str]:
-    """A short label for each long name, such as a path: its last part; the name itself where labels would be the same."""
+    """A short label for each long name, such as a path: its last part, or the name where labels would be the same."""
     short = {name: name if len(name) <= _SHORT else _last_part(name) for name in names}
     labels = list(short.values())
     return {name: label if labels.count(label) == 1 else name for name, label in short.items()}

@@ -25,9 +25,9 @@ from lmaudit.sheets import as_markdown
 
 if TYPE_CHECKING:
     from lmaudit.benchmark import Benchmark, BenchmarkSettings
+    from lmaudit.benchmark.gate import Outcome
     from lmaudit.datasets import Dataset
     from lmaudit.detectors import Detector, Verdict
-    from lmaudit.gate import Outcome
 
 _PROBLEMS_SHOWN = 5
 
@@ -76,11 +76,11 @@ def benchmark(
     Example:  lmaudit benchmark --detector profanity --benchmark builtin --require 'recall>=0.5'
     """
     from lmaudit.benchmark import BenchmarkSettings
-    from lmaudit.cards import cards_of_run, keep_cards
+    from lmaudit.benchmark.cards import cards_of_run, keep_cards
+    from lmaudit.benchmark.gate import check, check_categories, parse_requirement
+    from lmaudit.benchmark.thresholds import Costs
     from lmaudit.datasets import Columns, load_dataset
     from lmaudit.detectors import parse_detector
-    from lmaudit.gate import check, check_categories, parse_requirement
-    from lmaudit.thresholds import Costs
 
     detectors = [parse_detector(line) for line in detector]
     requirements = [parse_requirement(line) for line in require or ()]
@@ -132,7 +132,7 @@ def _tell_problems(loaded: Dataset) -> None:
 
 
 def _show(finished: Benchmark, form: Format, outcomes: Sequence[Outcome]) -> None:
-    from lmaudit.benchmark_sheets import benchmark_sheets, records
+    from lmaudit.benchmark.tables import benchmark_sheets, records
 
     match form:
         case Format.TABLE:

@@ -48,8 +48,8 @@ def card(
 
     Example:  lmaudit card profanity
     """
-    from lmaudit.benchmark_sheets import card_sheet
-    from lmaudit.cards import cards_of
+    from lmaudit.benchmark.cards import cards_of
+    from lmaudit.benchmark.tables import card_sheet
     from lmaudit.detectors import parse_detector
 
     name = parse_detector(detector).name

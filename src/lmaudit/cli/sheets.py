@@ -12,14 +12,14 @@ from lmaudit.records import printable
 from lmaudit.sheets import Sheet
 
 _GAP = 2  # spaces between columns
-_TIGHT = "\N{NO-BREAK SPACE}"
+_BETWEEN = " · "
 
 
 def print_sheets(console: Console, sheets: Sequence[Sheet]) -> None:
     """Print sheets one below another; nothing in them is read as markup."""
     for sheet in sheets:
         console.print(Text(printable(sheet.title), style="bold"))
-        console.print(_table(sheet) if _width(sheet) <= console.width else _blocks(sheet))
+        console.print(_table(sheet) if _width(sheet) <= console.width else _blocks(sheet, console.width))
         if sheet.note:
             console.print(Text(printable(sheet.note), style="dim"))
         console.print()
@@ -42,15 +42,22 @@ def _table(sheet: Sheet) -> Table:
     return table
 
 
-def _blocks(sheet: Sheet) -> Text:
+def _blocks(sheet: Sheet, width: int) -> Text:
     """Each row's first cell alone, then the others one after another; what is not defined is left out."""
     lines = []
     for row in sheet.rows:
-        lines.append(Text(printable(row[0])))
+        lines.append(printable(row[0]))
         cells = zip(sheet.columns[1:], row[1:], strict=True)
-        # A heading and its number stay on one line.
-        parts = [
-            f"{printable(name)} {printable(cell)}".strip().replace(" ", _TIGHT) for name, cell in cells if cell != "-"
-        ]
-        lines.append(Text("  " + " · ".join(parts)))
-    return Text("\n").join(lines)
+        lines += _packed([f"{printable(name)} {printable(cell)}".strip() for name, cell in cells if cell != "-"], width)
+    return Text("\n".join(lines))
+
+
+def _packed(parts: Sequence[str], width: int) -> list[str]:
+    """Indented lines that each hold as many whole parts as fit."""
+    lines: list[str] = []
+    for part in parts:
+        if lines and len(lines[-1]) + len(_BETWEEN) + len(part) <= width:
+            lines[-1] += _BETWEEN + part
+        else:
+            lines.append(f"  {part}")
+    return lines

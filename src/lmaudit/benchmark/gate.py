@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lmaudit.benchmark import Benchmark, DetectorRecord
+from lmaudit.benchmark.records import Benchmark, DetectorRecord
 from lmaudit.errors import InputError
 from lmaudit.metrics import OF_CALLS, OF_SCORES
 from lmaudit.records import printable

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from lmaudit.benchmark import Benchmark, DetectorRecord
-from lmaudit.cards import BLIND_BELOW, ValidationCard, blind_spots
+from lmaudit.benchmark.cards import BLIND_BELOW, ValidationCard, blind_spots
+from lmaudit.benchmark.records import Benchmark, DetectorRecord
 from lmaudit.metrics import OF_CALLS, OF_SCORES
 from lmaudit.sheets import Sheet, number, p_value, short_names, with_interval
 from lmaudit.statistics import Estimate

@@ -19,7 +19,7 @@ from uuid import uuid4
 import platformdirs
 
 from lmaudit import __version__
-from lmaudit.benchmark import Benchmark, CategoryRow, DetectorRecord
+from lmaudit.benchmark.records import Benchmark, CategoryRow, DetectorRecord
 from lmaudit.errors import DetectorError
 from lmaudit.records import canonical_json
 from lmaudit.statistics import Estimate
