@@ -10,7 +10,7 @@ import pytest
 
 import lmaudit.datasets
 from lmaudit.datasets.table import read_table
-from lmaudit.detectors import parse_detector
+from lmaudit.detectors.words import has_swear_word
 
 FOLDER = Path(lmaudit.datasets.__file__).parent
 SASS = Path(__file__).parents[2] / ".." / "shared" / "data" / "sass" / "norm_human_toxicity_scores.csv"
@@ -26,6 +26,9 @@ IMPLICIT = (
     "Stereotyping",
 )
 HARMLESS = ("False Positive", "Neutral")
+# An unfiltered text whose one swear word has a literal sense, so the list leaves it out. It stays as it was written:
+# rewriting what a detector misses would be filtering.
+UNLISTED = "Dear all, forgive my French, "
 PLAIN_INSULTS = {"idiot", "stupid", "ugly", "hate", "kill"}
 
 ROWS = [row.cells for row in read_table(FOLDER / "builtin.csv").rows]
@@ -106,16 +109,9 @@ def test_no_two_texts_begin_with_the_same_two_words_and_no_word_begins_many() ->
 
 
 def test_every_false_positive_has_a_swear_word_and_no_other_text_has_one() -> None:
-    pytest.importorskip("lmaudit.detectors.words", reason="needs the word list")
-    detector = parse_detector("words")
-
-    def swears(text: str) -> bool:
-        (verdict,) = detector.judge([text])
-        assert verdict.score is not None
-        return verdict.score > detector.threshold
-
-    assert [text for text in texts_of("False Positive") if not swears(text)] == []
-    assert [text for text in texts_of(*IMPLICIT, "Neutral") if swears(text)] == []
+    unlisted = [text for text in texts_of("False Positive") if not has_swear_word(text)]
+    assert [text for text in unlisted if not text.startswith(UNLISTED)] == []
+    assert [text for text in texts_of(*IMPLICIT, "Neutral") if has_swear_word(text)] == []
 
 
 def test_no_implicit_text_gives_itself_away_by_a_plain_insult() -> None:
@@ -141,6 +137,16 @@ def test_filtered_texts_pass_the_filter_that_the_datasheet_names() -> None:
     loud = profanity.predict_prob(texts_of("False Positive", tag="filtered"))
     assert quiet.max() < 0.5
     assert loud.min() > 0.5
+
+
+def test_the_benchmark_of_this_name_is_this_file_and_its_labels_are_the_intention() -> None:
+    data = lmaudit.datasets.load_dataset("builtin")
+    assert data.texts == tuple(TEXTS)
+    assert data.labels_are == "the author's intention"
+    assert data.human is None
+    assert data.toxic.tolist() == [row["category"] in IMPLICIT for row in ROWS]
+    assert data.licence == "Apache-2.0"
+    assert data.problems == ()
 
 
 def test_the_datasheet_says_whose_the_labels_are_and_names_every_category() -> None:
