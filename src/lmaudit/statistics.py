@@ -148,7 +148,8 @@ def permutation_p(n_true_positive: int, n_toxic: int, n_called: int, n: int) -> 
     """
     from scipy.stats import hypergeom
 
-    return float(hypergeom.sf(n_true_positive - 1, n, n_toxic, n_called))
+    # Without texts there is one permutation, and it does as well.
+    return 1.0 if n == 0 else float(hypergeom.sf(n_true_positive - 1, n, n_toxic, n_called))
 
 
 def mcnemar_p(n_only_first: int, n_only_second: int) -> float:

@@ -25,7 +25,7 @@ _HEADINGS = {
 }
 
 
-def benchmark_sheets(benchmark: Benchmark) -> list[Sheet]:
+def benchmark_tables(benchmark: Benchmark) -> list[Sheet]:
     """Everything that a reader of a terminal or a document gets."""
     labels = short_names([record.name for record in benchmark.detectors])
     benchmark = _labelled(benchmark, labels)

@@ -132,13 +132,13 @@ def _tell_problems(loaded: Dataset) -> None:
 
 
 def _show(finished: Benchmark, form: Format, outcomes: Sequence[Outcome]) -> None:
-    from lmaudit.benchmark.tables import benchmark_sheets, records
+    from lmaudit.benchmark.tables import benchmark_tables, records
 
     match form:
         case Format.TABLE:
-            print_sheets(Terminal(columns=160), benchmark_sheets(finished))
+            print_sheets(Terminal(columns=160), benchmark_tables(finished))
         case Format.MARKDOWN:
-            typer.echo(as_markdown(benchmark_sheets(finished)), nl=False)
+            typer.echo(as_markdown(benchmark_tables(finished)), nl=False)
         case Format.JSON:
             gate = [{**asdict(outcome), "requirement": str(outcome.requirement)} for outcome in outcomes]
             typer.echo(json.dumps(finite({**finished.to_json(), "requirements": gate}), indent=2))
