@@ -35,7 +35,7 @@ def retries(settings: RequestSettings, pause: Callable[[float], None], give_up: 
         pause: waits so many seconds, and for the turn of the next try.
         give_up: when set, no further try is made.
     """
-    backoff = wait_exponential_jitter(initial=settings.backoff_s, max=_LONGEST_BACKOFF_S, jitter=settings.backoff_s)
+    backoff = wait_exponential_jitter(multiplier=settings.backoff_s, max=_LONGEST_BACKOFF_S, jitter=settings.backoff_s)
 
     def wait(state: RetryCallState) -> float:
         asked_s = _reply(state).retry_after_s

@@ -30,7 +30,8 @@ def _none_in_words(value: object) -> object:
     return None if isinstance(value, str) and value.lower() in ("none", "") else value
 
 
-Rate = Annotated[float | None, BeforeValidator(_none_in_words), Field(gt=0, allow_inf_nan=False)]
+_Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Rate = Annotated[_Positive | None, BeforeValidator(_none_in_words)]
 """Requests a second; None, also written as a word: as many as come about."""
 
 
