@@ -82,18 +82,17 @@ class Classifier(Detector):
     @cached_property
     def _commit(self) -> str | None:
         """What the revision is now; later reads ask for this, lest the branch move between them."""
-        from transformers import AutoConfig
+        from huggingface_hub import hf_hub_download
 
         if Path(self._place).is_dir():
             return None
-        shared = {"revision": self.revision, "trust_remote_code": self.trust_remote_code}
         try:
             with quiet_transformers():
-                config = AutoConfig.from_pretrained(self._place, **shared)
-        except Exception as error:  # as in `load_classifier`
+                path = hf_hub_download(self._place, "config.json", revision=self.revision)
+        except Exception as error:  # no network, no such revision, no right to it: each its own kind
             reason = why_not_loaded(error, spelling=as_setting)
             raise DetectorError(f"cannot load {self._place}: {printable(reason)}") from error
-        return str(config._commit_hash or self.revision)
+        return Path(path).parent.name  # the cache of the Hub has a folder for each commit
 
     @cached_property
     def _model(self) -> TextClassifier:

@@ -24,7 +24,9 @@ def toxic_classes(label: str | None, labels: Sequence[str]) -> list[int]:
     if label is None:
         return [_plainly_toxic(labels)]
     numbers = {str(i): i for i in range(len(labels))}
-    numbers |= {name.lower(): i for i, name in reversed(list(enumerate(labels)))}  # of two alike the first
+    numbers |= {
+        " ".join(name.lower().split()): i for i, name in reversed(list(enumerate(labels)))
+    }  # of two alike the first
     return sorted({i for part in re.split("[+,]", label) for i in _numbers(part.strip(), numbers, labels)})
 
 
@@ -38,11 +40,19 @@ def _plainly_toxic(labels: Sequence[str]) -> int:
 
 
 def _numbers(part: str, numbers: Mapping[str, int], labels: Sequence[str]) -> list[int]:
-    """Classes of one part. A space is a plus that was read as in an address, or belongs to a name."""
-    names = [part] if part.lower() in numbers else part.split()
-    if not names or any(name.lower() not in numbers for name in names):
+    """Classes of one part. A space belongs to a name, or is a plus that was read as in an address."""
+    words, found = part.lower().split(), []
+    while words:
+        for n in range(len(words), 0, -1):  # the longest name that fits
+            if (name := " ".join(words[:n])) in numbers:
+                found.append(numbers[name])
+                del words[:n]
+                break
+        else:
+            break
+    if words or not found:
         raise DetectorError(f"label: expected names or indices of classes, got {printable(part)!r}; {_there(labels)}")
-    return [numbers[name.lower()] for name in names]
+    return found
 
 
 def _there(labels: Sequence[str]) -> str:

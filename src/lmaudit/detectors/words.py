@@ -23,6 +23,7 @@ _TOKEN = re.compile(r"[^\W_$@](?:[^\W_]|[$@*#!'])*|[$@](?:[^\W_]|[$@*#!'])+")
 _LOOK_ALIKES = str.maketrans("013457$@!", "oieastsai")
 _DIGITS = re.compile(r"[0-9]")
 _STRETCHED = re.compile(r"(.)\1{2,}")
+_LONGEST = 1000  # characters of a word, stretched ones included
 _MASK = re.compile(r"[*#]")
 
 
@@ -104,13 +105,17 @@ class WordList:
         """Entries that are in `text`: single words in their order, then phrases."""
         text = plain(text)
         for match in _TOKEN.finditer(text):
-            word = self._word(match[0])
+            word = self._word(match[0]) if len(match[0]) <= _LONGEST else None
             if word is not None:
                 yield word
         if self._phrase is not None:
             yield from (" ".join(match[0].split()) for match in self._phrase.finditer(text))
 
     def _word(self, token: str) -> str | None:
+        if token in self._words:
+            return token
+        if token.isalpha() and not _STRETCHED.search(token):  # most words, and there is nothing to be undone
+            return None
         bare = token.strip("$@*#!'")
         for spelling in (token, bare, bare.removesuffix("'s"), _read_look_alikes(token.rstrip("!'"))):
             for form in (spelling, _STRETCHED.sub(r"\1", spelling), _STRETCHED.sub(r"\1\1", spelling)):
