@@ -6,18 +6,21 @@ anything (n,): what is missing counts nowhere, in no numerator and no denominato
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lmaudit.statistics import Array, Estimate, Statistic, Sums, Weighted, wilson
+from lmaudit.statistics import Array, Counts, Estimate, Numbers, Statistic, Sums, wilson
 
 Mask = NDArray[np.bool_]
 
 N_BINS = 10
 """Bins of equal width of the expected calibration error."""
+
+N_LEVELS = 1000
+"""Levels of scores that intervals of AUROC and AUPRC tell apart, at most."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,7 @@ class Confusion:
     @classmethod
     def of(cls, toxic: Mask, called: Mask, answered: Mask) -> Confusion:
         """Count the answered texts."""
-        return cls(*(int(n) for n in _cells(toxic, called, answered).sum(0)))
+        return cls(*(int(n) for n in np.bincount(_cell_of(toxic, called, answered), minlength=_N_CELLS)[:_MISSING]))
 
     @property
     def n(self) -> int:
@@ -40,10 +43,12 @@ class Confusion:
         return self.tp + self.fp + self.fn + self.tn
 
 
-def _cells(toxic: Mask, called: Mask, answered: Mask) -> Array:
-    """(n, 4): in which cell each text is, tp, fp, fn, tn; all zero where it was not answered."""
-    cells = (toxic & called, ~toxic & called, toxic & ~called, ~toxic & ~called)
-    return np.stack([cell & answered for cell in cells], axis=1).astype(np.float64)
+_MISSING, _N_CELLS = 4, 5  # cells: tp, fp, fn, tn, and what was not answered
+
+
+def _cell_of(toxic: Mask, called: Mask, answered: Mask) -> Numbers:
+    """(n,) in which cell each text is."""
+    return np.where(answered, 2 * ~called + ~toxic, _MISSING).astype(np.int64)
 
 
 def _precision(s: Array) -> Array:
@@ -59,7 +64,7 @@ def _f1(s: Array) -> Array:
 
 
 def _accuracy(s: Array) -> Array:
-    result: Array = (s[:, 0] + s[:, 3]) / s.sum(axis=1)
+    result: Array = (s[:, 0] + s[:, 3]) / s[:, :_MISSING].sum(1)
     return result
 
 
@@ -82,8 +87,8 @@ OF_SCORES = ("auroc", "auprc", "brier", "ece")
 
 def call_metrics(toxic: Mask, called: Mask, answered: Mask) -> dict[str, Statistic]:
     """Precision, recall, F1, accuracy and specificity. F1 of a detector that calls nothing toxic is 0."""
-    cells = _cells(toxic, called, answered)
-    return {name: Sums(cells, finish) for name, finish in OF_CALLS.items()}
+    cells = _cell_of(toxic, called, answered)
+    return {name: Counts(cells, _N_CELLS, finish) for name, finish in OF_CALLS.items()}
 
 
 def at_the_ends(metrics: Mapping[str, Estimate], counted: Confusion) -> dict[str, Estimate]:
@@ -106,10 +111,10 @@ def at_the_ends(metrics: Mapping[str, Estimate], counted: Confusion) -> dict[str
 
 def score_metrics(toxic: Mask, scores: Array, answered: Mask) -> dict[str, Statistic]:
     """AUROC and AUPRC (average precision); Brier score and expected calibration error against the label."""
-    ranked = _Ranked(toxic, scores, answered)
+    ranking = _Ranking(toxic, scores, answered)
     return {
-        "auroc": Weighted(ranked.auroc),
-        "auprc": Weighted(ranked.auprc),
+        "auroc": ranking.statistic(_auroc),
+        "auprc": ranking.statistic(_auprc),
         "brier": mean(np.where(answered, (scores - toxic) ** 2, 0.0), answered),
         "ece": _calibration_error(toxic, scores, answered),
     }
@@ -123,16 +128,20 @@ def mean(values: Array, where: Mask) -> Statistic:
 
 def coverage(answered: Mask) -> Statistic:
     """Share of texts with an answer."""
-    return mean(answered.astype(np.float64), np.ones_like(answered))
+    return Counts(answered.astype(np.int64), 2, lambda counts: counts[:, 1] / counts.sum(1))
 
 
 def difference(first: Statistic, second: Statistic) -> Statistic:
     """`first` minus `second`, on the same resamples: the interval of a paired comparison."""
-    if not (isinstance(first, Sums) and isinstance(second, Sums)):
-        raise TypeError("differences are of statistics that are sums")
-    k = first.columns.shape[1]
-    columns = np.concatenate([first.columns, second.columns], axis=1)
-    return Sums(columns, lambda s: first.finish(s[:, :k]) - second.finish(s[:, k:]))
+    if not (isinstance(first, Counts) and isinstance(second, Counts)):
+        raise TypeError("differences are of statistics that are counts")
+    joint = (first.n_kinds, second.n_kinds)
+
+    def finish(counts: Array) -> Array:
+        table = counts.reshape(-1, *joint)
+        return first.finish(table.sum(2)) - second.finish(table.sum(1))
+
+    return Counts(first.kind_of * second.n_kinds + second.kind_of, first.n_kinds * second.n_kinds, finish)
 
 
 def _calibration_error(toxic: Mask, scores: Array, answered: Mask) -> Statistic:
@@ -144,40 +153,56 @@ def _calibration_error(toxic: Mask, scores: Array, answered: Mask) -> Statistic:
     return Sums(columns, lambda s: np.abs(s[:, :N_BINS]).sum(1) / s[:, N_BINS])
 
 
-class _Ranked:
-    """Texts in the order of their scores; texts with one score are one group, because no threshold tells them apart."""
+class _Ranking:
+    """Texts by level of score and by label. Texts of one score are one level, because no threshold tells them apart.
+
+    Intervals of sets with very many scores are from `N_LEVELS` levels of about equally many texts: that moves their
+    ends by less than 1 / `N_LEVELS`. The value itself is exact.
+    """
 
     def __init__(self, toxic: Mask, scores: Array, answered: Mask) -> None:
-        there = np.flatnonzero(answered)
-        self._order = there[np.argsort(-scores[there], kind="stable")]
-        ordered = scores[self._order]
-        self._starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(ordered) else np.empty(0, int)
-        self._toxic = toxic[self._order]
+        self._toxic, self._answered = toxic, answered
+        levels, self._level = np.unique(scores, return_inverse=True)  # ascending
+        self._n_levels = len(levels)
 
-    def _groups(self, weights: Array) -> tuple[Array, Array]:
-        """(B, groups) weight of toxic and of other texts, from the highest score down."""
-        if len(self._starts) == 0:
-            return np.zeros((len(weights), 1)), np.zeros((len(weights), 1))
-        ordered = weights[:, self._order]
-        positive = np.add.reduceat(ordered * self._toxic, self._starts, axis=1)
-        return positive, np.add.reduceat(ordered, self._starts, axis=1) - positive
+    def statistic(self, finish: Callable[[Array, Array], Array]) -> Statistic:
+        """Of (B, levels) toxic and other texts, from the highest score down."""
+        if self._n_levels <= N_LEVELS:
+            return self._counts(self._level, self._n_levels, finish, None)
+        whole = self._counts(self._level, self._n_levels, finish, None)
+        counts = np.bincount(whole.kind_of, minlength=whole.n_kinds)[None].astype(np.float64)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            exact = float(whole.finish(counts)[0])
+        below = np.cumsum(np.bincount(self._level, minlength=self._n_levels))[self._level]
+        return self._counts((below - 1) * N_LEVELS // len(self._level), N_LEVELS, finish, exact)
 
-    def auroc(self, weights: Array) -> Array:
-        """Chance that a toxic text scores higher than another, ties counted half."""
-        positive, negative = self._groups(weights)
-        n_negative = negative.sum(1, keepdims=True)
-        below = n_negative - np.cumsum(negative, axis=1)
-        result: Array = (positive * (below + negative / 2)).sum(1) / (positive.sum(1) * n_negative[:, 0])
-        return result
+    def _counts(
+        self, level: Numbers, n_levels: int, finish: Callable[[Array, Array], Array], exact: float | None
+    ) -> Counts:
+        kind_of = np.where(self._answered, 2 * level + self._toxic, 2 * n_levels).astype(np.int64)
 
-    def auprc(self, weights: Array) -> Array:
-        """Average precision: Σ (rise of recall) · precision over thresholds, without interpolation."""
-        positive, negative = self._groups(weights)
-        hits = np.cumsum(positive, axis=1)
-        called = hits + np.cumsum(negative, axis=1)
-        precision = np.divide(hits, called, out=np.zeros_like(hits), where=called > 0)
-        result: Array = (positive * precision).sum(1) / hits[:, -1]
-        return result
+        def of_kinds(counts: Array) -> Array:
+            downwards = counts[:, : 2 * n_levels].reshape(len(counts), n_levels, 2)[:, ::-1]
+            return finish(downwards[..., 1], downwards[..., 0])
+
+        return Counts(kind_of, 2 * n_levels + 1, of_kinds, exact)
+
+
+def _auroc(positive: Array, negative: Array) -> Array:
+    """Chance that a toxic text scores higher than another, ties counted half."""
+    n_negative = negative.sum(1, keepdims=True)
+    below = n_negative - np.cumsum(negative, axis=1)
+    result: Array = (positive * (below + negative / 2)).sum(1) / (positive.sum(1) * n_negative[:, 0])
+    return result
+
+
+def _auprc(positive: Array, negative: Array) -> Array:
+    """Average precision: Σ (rise of recall) · precision over thresholds, without interpolation."""
+    hits = np.cumsum(positive, axis=1)
+    called = hits + np.cumsum(negative, axis=1)
+    precision = np.divide(hits, called, out=np.zeros_like(hits), where=called > 0)
+    result: Array = (positive * precision).sum(1) / hits[:, -1]
+    return result
 
 
 @dataclass(frozen=True)

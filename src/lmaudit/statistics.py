@@ -1,7 +1,7 @@
 """How sure a number is: intervals by resampling texts, Wilson intervals of shares, and tests against chance.
 
-All resampling here is of *texts*: a resample of n texts drawn with replacement is a row of n weights that says how
-often each was drawn. A statistic is written once, for weights; with all weights 1 it is the statistic of the data.
+All resampling here is of *texts*, n of them with replacement. A statistic is written once, for how often each text (or
+each kind of text) was drawn; with every text drawn once it is the statistic of the data.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+Numbers = NDArray[np.int64]
 Key = TypeVar("Key", bound=Hashable)
 
-_CELLS_AT_ONCE = 2_000_000  # weights in memory at a time
+_WEIGHTS_AT_ONCE = 2_000_000  # in memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,34 +38,40 @@ class Estimate:
 
 
 @dataclass(frozen=True, eq=False)
-class Sums:
-    """A statistic that is a function of weighted sums.
+class Counts:
+    """A statistic of how many texts there are of each kind. Texts of a kind are interchangeable: none has to be drawn.
 
     Attributes:
-        columns: (n, k) what is summed. Statistics that share this array share the work.
-        finish: (B, k) weighted sums of each resample → (B,) values; NaN where it is not defined.
+        kind_of: (n,) the kind of each text, from 0.
+        n_kinds: how many kinds there are.
+        finish: (B, n_kinds) numbers of texts → (B,) values; NaN where it is not defined.
+        exact: the value itself where `kind_of` is coarser than the data; None: it is not.
+    """
+
+    kind_of: Numbers
+    n_kinds: int
+    finish: Callable[[Array], Array]
+    exact: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """A statistic of sums of real numbers.
+
+    Attributes:
+        columns: (n, k) what is summed.
+        finish: (B, k) sums of each resample → (B,) values; NaN where it is not defined.
     """
 
     columns: Array
     finish: Callable[[Array], Array]
 
 
-@dataclass(frozen=True, eq=False)
-class Weighted:
-    """Any other statistic.
-
-    Attributes:
-        of: (B, n) weights → (B,) values; NaN where it is not defined.
-    """
-
-    of: Callable[[Array], Array]
-
-
-Statistic = Sums | Weighted
+Statistic = Counts | Sums
 
 
 def estimates(statistics: Mapping[Key, Statistic], n: int, n_resamples: int, seed: int) -> dict[Key, Estimate]:
-    """Each statistic with its bootstrap percentile interval, all on the same resamples.
+    """Each statistic with its bootstrap percentile interval.
 
     Args:
         statistics: by name, all of the same n texts.
@@ -72,34 +79,63 @@ def estimates(statistics: Mapping[Key, Statistic], n: int, n_resamples: int, see
         n_resamples: e.g. 1000; 0: no intervals.
         seed: the same seed gives the same intervals.
     """
-    values = _values(statistics, np.ones((1, n)))
-    drawn = [_values(statistics, weights) for weights in _resamples(n, n_resamples, seed)]
-    together = {name: np.concatenate([part[name] for part in drawn]) if drawn else np.empty(0) for name in statistics}
-    return {name: Estimate(_number(values[name][0]), *_interval(together[name])) for name in statistics}
+    drawn = _drawn(statistics, n, n_resamples, seed) if n and n_resamples else {}
+    nothing = np.empty(0)
+    return {name: Estimate(_value(s), *_interval(drawn.get(name, nothing))) for name, s in statistics.items()}
 
 
-def _resamples(n: int, n_resamples: int, seed: int) -> Iterator[Array]:
-    """(B, n) weights, a few resamples at a time; which are drawn does not depend on how many at a time."""
-    random = np.random.default_rng(seed)
-    at_once = max(1, _CELLS_AT_ONCE // max(n, 1))
-    for start in range(0, n_resamples if n else 0, at_once):
+def _value(statistic: Statistic) -> float | None:
+    if isinstance(statistic, Counts):
+        if statistic.exact is not None:
+            return _number(statistic.exact)
+        sums = np.bincount(statistic.kind_of, minlength=statistic.n_kinds)[None].astype(np.float64)
+    else:
+        sums = statistic.columns.sum(0, keepdims=True)
+    return _number(_finished(statistic, sums)[0])
+
+
+def _finished(statistic: Statistic, sums: Array) -> Array:
+    with np.errstate(divide="ignore", invalid="ignore"):  # what is not defined is NaN, until it is shown
+        return statistic.finish(sums)
+
+
+def _drawn(statistics: Mapping[Key, Statistic], n: int, n_resamples: int, seed: int) -> dict[Key, Array]:
+    """(n_resamples,) of each statistic."""
+    drawn = {}
+    counts = {name: s for name, s in statistics.items() if isinstance(s, Counts)}
+    shared: dict[int, Array] = {}  # metrics of the same kinds are of the same resamples
+    for number, (name, statistic) in enumerate(counts.items(), 1):
+        key = id(statistic.kind_of)
+        if key not in shared:
+            shared[key] = _multinomial(statistic, n_resamples, np.random.default_rng([seed, number]))
+        drawn[name] = _finished(statistic, shared[key])
+    sums = {name: s for name, s in statistics.items() if isinstance(s, Sums)}
+    if sums:
+        parts = _weighted_sums([s.columns for s in sums.values()], n, n_resamples, np.random.default_rng([seed, 0]))
+        drawn |= {name: _finished(s, part) for (name, s), part in zip(sums.items(), parts, strict=True)}
+    return drawn
+
+
+def _multinomial(statistic: Counts, n_resamples: int, random: np.random.Generator) -> Array:
+    """(n_resamples, n_kinds): how many texts of each kind a resample has."""
+    counts = np.bincount(statistic.kind_of, minlength=statistic.n_kinds)
+    return random.multinomial(counts.sum(), counts / counts.sum(), n_resamples).astype(np.float64)
+
+
+def _weighted_sums(columns: list[Array], n: int, n_resamples: int, random: np.random.Generator) -> list[Array]:
+    """(n_resamples, k) for each array of columns, all on the same resamples and by one matrix product."""
+    stacked = np.concatenate(columns, axis=1, dtype=np.float32)
+    sums = np.concatenate([weights @ stacked for weights in _resamples(n, n_resamples, random)]).astype(np.float64)
+    return np.split(sums, np.cumsum([array.shape[1] for array in columns])[:-1], axis=1)
+
+
+def _resamples(n: int, n_resamples: int, random: np.random.Generator) -> Iterator[NDArray[np.float32]]:
+    """(B, n) how often each text is drawn, a few resamples at a time; how many at a time changes nothing."""
+    at_once = max(1, _WEIGHTS_AT_ONCE // n)
+    for start in range(0, n_resamples, at_once):
         rows = range(min(at_once, n_resamples - start))
-        yield np.stack([np.bincount(random.integers(0, n, n), minlength=n) for _ in rows]).astype(np.float64)
-
-
-def _values(statistics: Mapping[Key, Statistic], weights: Array) -> dict[Key, Array]:
-    """(B,) of each statistic. All sums are one matrix product."""
-    columns = {id(s.columns): s.columns for s in statistics.values() if isinstance(s, Sums)}
-    sums: dict[int, Array] = {}
-    if columns:
-        ends = np.cumsum([array.shape[1] for array in columns.values()])[:-1]
-        parts = np.split(weights @ np.concatenate(list(columns.values()), axis=1), ends, axis=1)
-        sums = dict(zip(columns, parts, strict=True))
-    with np.errstate(divide="ignore", invalid="ignore"):  # what is not defined is NaN, here and until it is shown
-        return {
-            name: s.finish(sums[id(s.columns)]) if isinstance(s, Sums) else s.of(weights)
-            for name, s in statistics.items()
-        }
+        drawn = [np.bincount(random.integers(0, n, n, dtype=np.int32), minlength=n) for _ in rows]
+        yield np.stack(drawn).astype(np.float32)
 
 
 def _interval(values: Array) -> tuple[float | None, float | None]:

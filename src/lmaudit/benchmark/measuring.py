@@ -49,7 +49,8 @@ FRIENDLY = "False Positive"
 def measure(dataset: Dataset, judged: Sequence[Judged], settings: BenchmarkSettings) -> Benchmark:
     """Measure verdicts that are there already."""
     everyone = np.logical_and.reduce([j.answered for j in judged])
-    parts = [_Measuring(dataset, j, everyone, settings) for j in judged]
+    swears = np.array([has_swear_word(text) for text in dataset.texts], dtype=bool)
+    parts = [_Measuring(dataset, j, everyone, swears, settings) for j in judged]
     pairs = list(combinations(judged, 2))
     wanted: dict[tuple[Any, ...], Statistic] = {}
     for number, part in enumerate(parts):
@@ -81,8 +82,10 @@ def measure(dataset: Dataset, judged: Sequence[Judged], settings: BenchmarkSetti
 class _Measuring:
     """Asks for the statistics of one detector (`wanted`), then makes its record of their estimates."""
 
-    def __init__(self, dataset: Dataset, judged: Judged, everyone: Mask, settings: BenchmarkSettings) -> None:
-        self._data, self._judged, self._settings = dataset, judged, settings
+    def __init__(
+        self, dataset: Dataset, judged: Judged, everyone: Mask, swears: Mask, settings: BenchmarkSettings
+    ) -> None:
+        self._data, self._judged, self._swears, self._settings = dataset, judged, swears, settings
         self._readings = _treatments(judged, everyone)
         self._categories = dict.fromkeys(dataset.categories or ())
         self._tags = dict.fromkeys(dataset.tags or ())
@@ -160,11 +163,10 @@ class _Measuring:
         return TagRow(name, counted.n, counted.tp + counted.fn, at_the_ends(metrics, counted))
 
     def _profanity(self) -> list[ProfanityRow]:
-        swears = np.array([has_swear_word(text) for text in self._data.texts], dtype=bool)
         groups = {"all": self._judged.answered}
         if FRIENDLY in self._categories:
             groups[FRIENDLY] = self._in(self._data.categories, FRIENDLY)
-        return [_profanity_row(name, swears & here, self._judged.called & here) for name, here in groups.items()]
+        return [_profanity_row(name, self._swears & here, self._judged.called & here) for name, here in groups.items()]
 
     def _thresholds(self) -> Thresholds | None:
         there = self._judged.answered
