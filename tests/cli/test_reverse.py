@@ -10,7 +10,6 @@ import pytest
 
 from lmaudit import Gbda, ModelSpec, load_model
 from lmaudit import reverse as api_reverse
-from lmaudit.cli.main import main
 from lmaudit.store import RunState, Study
 from lmaudit.testing.tiny import save_tiny_model
 
@@ -20,20 +19,6 @@ FAST = ("--sweeps", "4", "--candidates", "12", "--gradients", "6")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return str(save_tiny_model(tmp_path_factory.mktemp("model") / "tiny", "qwen2", seed=1))
-
-
-@pytest.fixture
-def run(capsys, monkeypatch):
-    """Runs the command line in this process: exit code, standard output, standard error."""
-
-    def call(*arguments, width=120):
-        monkeypatch.setenv("COLUMNS", str(width))
-        with pytest.raises(SystemExit) as ended:
-            main([str(a) for a in arguments])
-        out, err = capsys.readouterr()
-        return ended.value.code or 0, out, err
-
-    return call
 
 
 def test_finds_shows_and_verifies(run, folder, tmp_path):

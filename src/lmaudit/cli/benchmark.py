@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -24,7 +25,7 @@ from lmaudit.records import environment, finite, printable, safe_cell
 from lmaudit.sheets import as_markdown
 
 if TYPE_CHECKING:
-    from lmaudit.benchmark import Benchmark, BenchmarkSettings
+    from lmaudit.benchmark import Benchmark
     from lmaudit.benchmark.gate import Outcome
     from lmaudit.datasets import Dataset
     from lmaudit.detectors import Detector, Verdict
@@ -75,24 +76,29 @@ def benchmark(
 
     Example:  lmaudit benchmark --detector profanity --benchmark builtin --require 'recall>=0.5'
     """
-    from lmaudit.benchmark import BenchmarkSettings
+    from lmaudit.benchmark import BenchmarkSettings, run_benchmark
     from lmaudit.benchmark.cards import cards_of_run, keep_cards
     from lmaudit.benchmark.gate import check, check_categories, parse_requirement
     from lmaudit.benchmark.thresholds import Costs
     from lmaudit.datasets import Columns, load_dataset
     from lmaudit.detectors import parse_detector
+    from lmaudit.store import Study
 
     detectors = [parse_detector(line) for line in detector]
     requirements = [parse_requirement(line) for line in require or ()]
     columns = Columns(text_column, label_column, category_column, tag_column, positive)
-    loaded = load_dataset(dataset, data=data, columns=columns)
-    check_categories(requirements, loaded.categories)
-    _tell_problems(loaded)
     settings = BenchmarkSettings(resamples, seed, Costs(cost_miss, cost_false_alarm))
-    finished = _run(loaded, detectors, settings)
-    keep_cards(cards_of_run(finished))
-    if study is not None:
-        add_to_study(study, finished)
+    with _stoppable(detectors):
+        loaded = load_dataset(dataset, data=data, columns=columns)
+        check_categories(requirements, loaded.categories)
+        if study is not None and study.exists():
+            Study.open(study).close()  # what cannot be written to is told before hours of judging
+        _tell_problems(loaded)
+        with JudgingProgress(len(loaded)) as progress:
+            finished = run_benchmark(loaded, detectors, settings, progress.update)
+        keep_cards(cards_of_run(finished))
+        if study is not None:
+            add_to_study(study, finished)
     outcomes = check(finished, requirements, strict=strict)
     _show(finished, Format.JSON if as_json else form, outcomes)
     for outcome in outcomes:
@@ -101,17 +107,15 @@ def benchmark(
         raise typer.Exit(1)
 
 
-def _run(loaded: Dataset, detectors: Sequence[Detector], settings: BenchmarkSettings) -> Benchmark:
-    from lmaudit.benchmark import run_benchmark
-
-    with JudgingProgress(len(loaded)) as progress:
-        try:
-            return run_benchmark(loaded, detectors, settings, progress.update)
-        except KeyboardInterrupt:
-            progress.stop()
-            kept = "answers of remote and prompted detectors are kept" if any(d.remote for d in detectors) else ""
-            typer.echo(f"stopped before the end{'; ' if kept else ''}{kept}; the same command goes on", err=True)
-            raise typer.Exit(3) from None
+@contextmanager
+def _stoppable(detectors: Sequence[Detector]) -> Iterator[None]:
+    """Ctrl-C ends with exit code 3 and says what is kept."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        kept = "answers of remote and prompted detectors are kept; " if any(d.remote for d in detectors) else ""
+        typer.echo(f"stopped before the end; {kept}the same command goes on", err=True)
+        raise typer.Exit(3) from None
 
 
 def add_to_study(path: Path, finished: Benchmark) -> None:
