@@ -85,4 +85,4 @@ def parse_detector(line: str) -> Detector:
     try:
         return found.model_validate({**dict(pairs), **({"target": target} if target else {})})
     except ValidationError as error:
-        raise InputError(f"detector {kind}: {invalid(error)}") from error
+        raise InputError(f"detector {kind}: {printable(invalid(error))}") from error

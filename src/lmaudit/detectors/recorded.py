@@ -36,6 +36,7 @@ class Recorded(Detector):
     @property
     def version(self) -> str:
         """Hash of the file."""
+        assert self._table is not None  # what is wrong with the file is told by reading it
         return "sha256:" + hashlib.sha256(self._path.read_bytes()).hexdigest()[:16]
 
     @property
