@@ -31,6 +31,13 @@ def test_the_python_example_runs(capsys, real_model):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("page", ["detectors.md"])
+def test_the_python_examples_of_pages_run(page, capsys):
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
+    exec(compile(code, page, "exec"), {})  # noqa: S102 - our own page
+    assert "words" in capsys.readouterr().out
+
+
 def test_every_command_line_is_understood(command):
     name, *arguments = shlex.split(command)[1:]
     group = typer.main.get_command(app)

@@ -1,9 +1,10 @@
-"""lmaudit audits language models by discrete optimisation: which prompts make a model say exactly this?
+"""lmaudit audits language models, and the detectors that judge them.
 
-    from lmaudit import reverse
+    from lmaudit import load_dataset, parse_detector, reverse, run_benchmark
     findings = reverse("smollm2", " United States", prompt_length=3)
+    benchmark = run_benchmark(load_dataset("builtin"), [parse_detector("profanity")])
 
-Read the package in this order:
+Read the package in this order. First, which prompts make a model say exactly this:
 
     vocabulary   tokens: their text, which may be used, text to ids
     frame        where prompt and output stand in what the model reads
@@ -12,6 +13,16 @@ Read the package in this order:
     search       query → evaluate → drive → verify: the conversation between optimisers and the model
     optimizers   one published algorithm a file; start with `coordinate`, then `arca`
     config, audit, study, store, findings   from settings to verified findings in one file
+
+Then, how far a detector can be trusted:
+
+    datasets     texts and who says which are toxic    detectors   one file a detector; start with `verdict`, `detector`
+    remote       asking a service politely
+    metrics, statistics   each metric once, and how sure it is
+    benchmark    from verdicts to records, tables, gates and validation cards
+
+And for both:
+
     cli          one file per command
 """
 
@@ -31,9 +42,13 @@ __all__ = [
     "Limits",
     "ModelSpec",
     "RandomSearch",
+    "Verdict",
     "__version__",
+    "load_dataset",
     "load_model",
+    "parse_detector",
     "reverse",
+    "run_benchmark",
 ]
 
 _HOMES = {
@@ -45,11 +60,18 @@ _HOMES = {
     "Limits": "lmaudit.study",
     "ModelSpec": "lmaudit.model.load",
     "RandomSearch": "lmaudit.optimizers",
+    "Verdict": "lmaudit.detectors",
+    "load_dataset": "lmaudit.datasets",
     "load_model": "lmaudit.model.load",
+    "parse_detector": "lmaudit.detectors",
     "reverse": "lmaudit.study",
+    "run_benchmark": "lmaudit.benchmark",
 }
 
 if TYPE_CHECKING:
+    from lmaudit.benchmark import run_benchmark
+    from lmaudit.datasets import load_dataset
+    from lmaudit.detectors import Verdict, parse_detector
     from lmaudit.findings import Finding
     from lmaudit.model.huggingface import LanguageModel
     from lmaudit.model.load import ModelSpec, load_model

@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from lmaudit.benchmark.cards import BLIND_BELOW, ValidationCard, blind_spots
-from lmaudit.benchmark.records import Benchmark, DetectorRecord
+from lmaudit.benchmark.records import Benchmark, CategoryRow, DetectorRecord
 from lmaudit.metrics import OF_CALLS, OF_SCORES
 from lmaudit.sheets import Sheet, number, p_value, short_names, with_interval
 from lmaudit.statistics import Estimate
@@ -38,8 +38,7 @@ def benchmark_tables(benchmark: Benchmark) -> list[Sheet]:
     if benchmark.comparisons:
         sheets.append(_comparisons(benchmark))
     if benchmark.dataset.categories is not None:
-        sheets.append(_categories(benchmark))
-        sheets.append(_seen(benchmark))
+        sheets += [_means(benchmark), _gaps(benchmark), _seen(benchmark)]
     if benchmark.dataset.tags is not None:
         sheets.append(_tags(benchmark))
     sheets.append(_profanity(benchmark))
@@ -131,30 +130,41 @@ def _comparisons(benchmark: Benchmark) -> Sheet:
     )
 
 
-def _categories(benchmark: Benchmark) -> Sheet:
+def _means(benchmark: Benchmark) -> Sheet:
     """SASS paper, Table 5."""
-    said = "human mean" if benchmark.dataset.human is not None else "label mean"
-    columns = ["category", "n", said]
-    for record in benchmark.detectors:
-        columns += [record.name, "gap"]
-    rows = []
-    for i, row in enumerate(benchmark.detectors[0].categories):
-        each = [record.categories[i] for record in benchmark.detectors]
-        means = [cell for other in each for cell in (number(other.score.value), with_interval(other.gap))]
-        rows.append((row.category, str(row.n), number(row.human.value), *means))
+    rows = [
+        (row.category, str(row.n), number(row.human.value), *(number(other.score.value) for other in each))
+        for row, each in _by_category(benchmark)
+    ]
+    names = (record.name for record in benchmark.detectors)
+    return Sheet("Mean score by category", ("category", "n", _said(benchmark), *names), tuple(rows))
+
+
+def _gaps(benchmark: Benchmark) -> Sheet:
+    rows = [(row.category, *(with_interval(other.gap) for other in each)) for row, each in _by_category(benchmark)]
     return Sheet(
-        "Mean score by category",
-        tuple(columns),
+        f"Gap by category: mean score minus {_said(benchmark)}",
+        ("category", *(record.name for record in benchmark.detectors)),
         tuple(rows),
-        f"gap: detector minus {said}, 95 % interval. Against {benchmark.dataset.labels_are}.",
+        f"Against {benchmark.dataset.labels_are}.",
     )
 
 
+def _said(benchmark: Benchmark) -> str:
+    return "human mean" if benchmark.dataset.human is not None else "label mean"
+
+
+def _by_category(benchmark: Benchmark) -> Iterator[tuple[CategoryRow, list[CategoryRow]]]:
+    """Each category with the rows of all detectors."""
+    for rows in zip(*(record.categories for record in benchmark.detectors), strict=True):
+        yield rows[0], list(rows)
+
+
 def _seen(benchmark: Benchmark) -> Sheet:
-    rows = []
-    for i, row in enumerate(benchmark.detectors[0].categories):
-        cells = [with_interval(record.categories[i].called) for record in benchmark.detectors]
-        rows.append((row.category, f"{row.n_toxic}/{row.n}", *cells))
+    rows = [
+        (row.category, f"{row.n_toxic}/{row.n}", *(with_interval(other.called) for other in each))
+        for row, each in _by_category(benchmark)
+    ]
     notes = [f"{record.name}: {', '.join(blind_spots(record.categories)) or 'none'}" for record in benchmark.detectors]
     return Sheet(
         "Share called toxic by category",
