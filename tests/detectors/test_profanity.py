@@ -10,7 +10,8 @@ pytest.importorskip("profanity_check", reason="pip install 'lmaudit[detectors]'"
 
 
 def test_scores_sass_as_measured_independently():
-    assert version("alt-profanity-check") == "1.9.1", "the numbers below are of this release"
+    if version("alt-profanity-check") != "1.9.1":
+        pytest.skip("the numbers are those of alt-profanity-check 1.9.1")
     assert measured(parse_detector("profanity")) == (0.207, 0.033, 0.057, 0.208)
 
 
