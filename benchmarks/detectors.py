@@ -9,6 +9,10 @@ Parts:
                texts, take turns so that whatever else the machine does hits both alike, and have to agree within
                1e-5. A rate is that of the median turn; loading is not counted.
 
+    tables     seconds for all tables of many judged texts with bootstrap intervals, against a loop over texts in plain
+               Python. The loop does less (calls and Brier score of one detector, no categories, no ranking) and is
+               timed on a few resamples; its time for the whole is that of one text times texts, resamples, detectors.
+
 A new part is a function that takes the options and returns a JSON-able object, and its line in `PARTS`.
 """
 
@@ -23,13 +27,19 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from random import Random
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
 import torch
 
+from lmaudit.benchmark import Judged
+from lmaudit.datasets import Dataset
 from lmaudit.detectors import Detector, Verdict, parse_detector
 from lmaudit.errors import LmauditError
+
+Result = TypeVar("Result")
 
 LOCAL = ("words", "profanity", "hatesonar", "toxblock")
 SENTENCES = (
@@ -108,11 +118,11 @@ def one_by_one(detector: Detector, texts: Sequence[str]) -> list[Verdict]:
     return [detector.judge([text])[0] for text in texts]
 
 
-def timed(judge: Callable[..., list[Verdict]], *arguments: Any) -> tuple[float, list[Verdict]]:
-    """Wall seconds, and the verdicts."""
+def timed(judge: Callable[..., Result], *arguments: Any) -> tuple[float, Result]:
+    """Wall seconds, and what came."""
     start = time.perf_counter()
-    verdicts = judge(*arguments)
-    return time.perf_counter() - start, verdicts
+    result = judge(*arguments)
+    return time.perf_counter() - start, result
 
 
 def difference(some: Sequence[Verdict], others: Sequence[Verdict]) -> float:
@@ -124,9 +134,72 @@ def difference(some: Sequence[Verdict], others: Sequence[Verdict]) -> float:
     return largest
 
 
+# ── tables ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def tables(options: argparse.Namespace) -> dict[str, Any]:
+    """Seconds for `measure`, and for the plain loop."""
+    from lmaudit.benchmark import BenchmarkSettings, measure
+
+    dataset, judged = judged_texts(options.rows, options.detectors)
+    seconds, _ = timed(measure, dataset, judged, BenchmarkSettings(n_resamples=options.resamples))
+    each_s = plain_loop(dataset.toxic.tolist(), judged[0].scores.tolist(), n_resamples=3)
+    loop_s = each_s * options.rows * options.resamples * options.detectors
+    return {
+        "rows": options.rows,
+        "detectors": options.detectors,
+        "resamples": options.resamples,
+        "seconds": seconds,
+        "plain_loop_seconds": loop_s,
+        "speedup": loop_s / seconds,
+    }
+
+
+def judged_texts(n: int, n_detectors: int) -> tuple[Dataset, list[Judged]]:
+    """Made-up texts in ten categories, and detectors with normal scores that are higher for toxic ones."""
+    random = np.random.default_rng(0)
+    toxic = random.uniform(size=n) < 0.3
+    dataset = Dataset(
+        name="made up",
+        texts=tuple(texts_to_judge(n)),
+        toxic=toxic,
+        human=None,
+        categories=tuple(f"category {i % 10}" for i in range(n)),
+        tags=tuple(("filtered", "unfiltered")[i % 2] for i in range(n)),
+        labels_are="made up",
+        licence="Apache-2.0",
+        source="benchmarks/detectors.py",
+        version="1",
+    )
+    judged = []
+    for number in range(n_detectors):
+        scores = np.clip(random.normal(np.where(toxic, 0.6, 0.4), 0.2), 0.0, 1.0)
+        everyone = np.ones(n, dtype=bool)
+        judged.append(Judged(f"detector {number}", "made", "1", 0.5, [], scores, everyone, scores > 0.5))
+    return dataset, judged
+
+
+def plain_loop(toxic: list[bool], scores: list[float], n_resamples: int) -> float:
+    """Seconds for one text of one resample of one detector, drawn and counted one by one."""
+    draw = Random(0)  # noqa: S311 - no secret
+    n = len(toxic)
+    start = time.perf_counter()
+    for _ in range(n_resamples):
+        tp = fp = fn = 0
+        brier = 0.0
+        for _ in range(n):
+            i = draw.randrange(n)
+            called = scores[i] > 0.5
+            tp += called and toxic[i]
+            fp += called and not toxic[i]
+            fn += toxic[i] and not called
+            brier += (scores[i] - toxic[i]) ** 2
+    return (time.perf_counter() - start) / (n * n_resamples)
+
+
 # ── the whole ─────────────────────────────────────────────────────────────────────────────────────────────
 
-PARTS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {"batching": batching}
+PARTS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {"batching": batching, "tables": tables}
 
 
 def machine() -> dict[str, Any]:
@@ -155,6 +228,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--texts", type=int, default=512, help="batching: number of texts")
     parser.add_argument("--turns", type=int, default=3, help="batching: turns of each way")
     parser.add_argument("--detector", action="append", help="batching: instead of the usual ones; may be repeated")
+    parser.add_argument("--rows", type=int, default=100_000, help="tables: judged texts")
+    parser.add_argument("--detectors", type=int, default=5, help="tables: detectors")
+    parser.add_argument("--resamples", type=int, default=1000, help="tables: bootstrap resamples")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     return parser.parse_args()
 

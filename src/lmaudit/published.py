@@ -68,18 +68,18 @@ def fetch_published(file: PublishedFile, cache: Path | None = None) -> Path:
 
 
 def _download(file: PublishedFile, partial: Path, place: Path) -> None:
-    import httpx
+    import httpx2
 
     otherwise = f"download it where there is network and give its folder with --data, keeping the name {file.file_name}"
     try:
-        with httpx.stream("GET", file.url, timeout=_TIMEOUT_S, follow_redirects=True) as response:
+        with httpx2.stream("GET", file.url, timeout=_TIMEOUT_S, follow_redirects=True) as response:
             response.raise_for_status()
             content = b""
             for chunk in response.iter_bytes():
                 content += chunk
                 if len(content) > file.size_bytes:
                     break
-    except httpx.HTTPError as error:
+    except httpx2.HTTPError as error:
         raise FetchError(f"cannot fetch {file.url}: {_reason(error)}; {otherwise}") from error
     came = hashlib.sha256(content).hexdigest()
     if came != file.sha256:

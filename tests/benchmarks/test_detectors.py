@@ -14,6 +14,17 @@ pytestmark = pytest.mark.slow
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "detectors.py"
 
 
+def test_tables_are_timed_against_a_plain_loop():
+    options = ["--only", "tables", "--rows", "4000", "--detectors", "2", "--resamples", "200"]
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), *options], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    told = json.loads(done.stdout)["tables"]
+    assert told["speedup"] == pytest.approx(told["plain_loop_seconds"] / told["seconds"], rel=0.01)
+    assert told["speedup"] > 1
+
+
 def test_batching_gives_rates_of_what_is_here_and_says_what_is_not(tmp_path):
     folder = save_tiny_classifier(tmp_path / "tiny", "bert")
     lines = ["words", f"hf:{folder}?activation=softmax", "hf:nowhere/at-all"]
