@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -119,6 +122,21 @@ def test_a_gguf_file_that_is_missing_or_none(tmp_path):
     assert "check the path" in failure(str(tmp_path / "missing.gguf"))
     (tmp_path / "none.gguf").write_bytes(b"nothing")
     assert "GGUF" in failure(str(tmp_path / "none.gguf"), InputError)
+
+
+@pytest.mark.slow
+def test_a_model_in_the_cache_of_the_hub_is_used_and_its_commit_told(tmp_path: Path) -> None:
+    """The library's own cache, laid out as it lays it out, without network; in a process that reads the setting."""
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    place = tmp_path / "models--someone--some-model"
+    (place / "snapshots").mkdir(parents=True)
+    save_tiny_model(place / "snapshots" / commit, "llama", width=16)
+    (place / "refs").mkdir()
+    (place / "refs" / "main").write_text(commit)
+    ask = "from lmaudit import load_model; print(load_model('someone/some-model').revision)"
+    environment = {**os.environ, "HF_HUB_CACHE": str(tmp_path), "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run([sys.executable, "-c", ask], env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == commit, done.stderr[-2000:]
 
 
 def test_a_hub_id_without_network():

@@ -56,8 +56,9 @@ def load_kind(kind: str) -> type[Detector]:
     module, _, attribute = places[kind].partition(":")
     try:
         found = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise DetectorError(f"detector {kind} cannot be imported from {places[kind]}: {error}") from error
+    except Exception as error:  # of another package: anything may go wrong in it
+        reason = printable(f"{type(error).__name__}: {error}")
+        raise DetectorError(f"detector {printable(kind)} cannot be imported from {places[kind]}: {reason}") from error
     if not (isinstance(found, type) and issubclass(found, Detector)):
         raise DetectorError(f"detector {kind}: expected a subclass of Detector at {places[kind]}, got {found!r}")
     return found

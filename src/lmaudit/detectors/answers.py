@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -19,7 +21,8 @@ _LAYOUT = "CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, verdict TEX
 class AnswerCache:
     """Verdicts by detector, version, settings and text. Texts are kept as hashes only.
 
-    Several processes may use it at once. Only final verdicts are kept: what failed is asked again.
+    Several processes may use it at once. Only final verdicts are kept: what failed is asked again. Its methods raise
+    `DetectorError` when the file cannot be read or written.
     """
 
     def __init__(self, connection: sqlite3.Connection, detector: object) -> None:
@@ -35,30 +38,26 @@ class AnswerCache:
             DetectorError: the cache cannot be written.
         """
         folder = cache_directory()
-        try:
+        with _told_in_one_line():
             folder.mkdir(parents=True, exist_ok=True)
-            # Written from whichever thread gets an answer, one at a time.
             connection = sqlite3.connect(folder / "answers.db", timeout=60, isolation_level=None)
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute(_LAYOUT)
-        except (OSError, sqlite3.Error) as error:
-            raise DetectorError(
-                f"cannot use the cache of answers in {folder}: {error}; set {CACHE_VARIABLE} to a folder that can "
-                "be written"
-            ) from error
         return cls(connection, detector)
 
     def get(self, text: str) -> Verdict | None:
         """The verdict on this text; None: not asked yet."""
-        row = self._connection.execute("SELECT verdict FROM answers WHERE key = ?", (self._key(text),)).fetchone()
+        with _told_in_one_line():
+            row = self._connection.execute("SELECT verdict FROM answers WHERE key = ?", (self._key(text),)).fetchone()
         return None if row is None else Verdict.from_json(json.loads(row[0]))
 
     def put(self, text: str, verdict: Verdict) -> None:
         """Keep a final verdict; others are left out."""
         if verdict.final:
             row = (self._key(text), canonical_json(verdict.to_json()))
-            self._connection.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", row)
+            with _told_in_one_line():
+                self._connection.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", row)
 
     def __enter__(self) -> Self:
         return self
@@ -70,3 +69,14 @@ class AnswerCache:
 
     def _key(self, text: str) -> str:
         return hashlib.sha256(f"{self._prefix}\n{canonical_json(text)}".encode()).hexdigest()
+
+
+@contextmanager
+def _told_in_one_line() -> Iterator[None]:
+    try:
+        yield
+    except (OSError, sqlite3.Error) as error:
+        raise DetectorError(
+            f"cannot use the cache of answers in {cache_directory()}: {error}; free some space there, or set "
+            f"{CACHE_VARIABLE} to a folder that can be written"
+        ) from error

@@ -16,7 +16,7 @@ from lmaudit.detectors.text_classifier import Activation, TextClassifier, load_c
 from lmaudit.detectors.toxic_classes import toxic_classes
 from lmaudit.detectors.verdict import Verdict
 from lmaudit.errors import DetectorError, ModelError
-from lmaudit.model.hub import as_setting, find_device, folder_or_hub_id, quiet_transformers, why_not_loaded
+from lmaudit.model.hub import as_setting, commit_of, find_device, folder_or_hub_id
 from lmaudit.records import printable
 
 if TYPE_CHECKING:
@@ -81,18 +81,10 @@ class Classifier(Detector):
 
     @cached_property
     def _commit(self) -> str | None:
-        """What the revision is now; later reads ask for this, lest the branch move between them."""
-        from huggingface_hub import hf_hub_download
-
-        if Path(self._place).is_dir():
-            return None
         try:
-            with quiet_transformers():
-                path = hf_hub_download(self._place, "config.json", revision=self.revision)
-        except Exception as error:  # no network, no such revision, no right to it: each its own kind
-            reason = why_not_loaded(error, spelling=as_setting)
-            raise DetectorError(f"cannot load {self._place}: {printable(reason)}") from error
-        return Path(path).parent.name  # the cache of the Hub has a folder for each commit
+            return commit_of(self._place, self.revision, as_setting)
+        except ModelError as error:
+            raise DetectorError(printable(error)) from error
 
     @cached_property
     def _model(self) -> TextClassifier:

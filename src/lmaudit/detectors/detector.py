@@ -105,16 +105,16 @@ class Detector(BaseModel, ABC):
         if not asked:
             return
         with AnswerCache.open([self.kind, self.target, self.version, self.settings]) as cache:
-            unknown = {}
+            unknown: dict[str, list[int]] = {}  # a text that stands there twice is asked, and paid for, once
             for index, text in asked.items():
-                known = cache.get(text)
+                known = None if text in unknown else cache.get(text)
                 if known is None:
-                    unknown[index] = text
+                    unknown.setdefault(text, []).append(index)
                 else:
                     yield index, known
-            for index, verdict in self._numbered(unknown):
+            for index, verdict in self._numbered({indices[0]: text for text, indices in unknown.items()}):
                 cache.put(asked[index], verdict)
-                yield index, verdict
+                yield from ((alike, verdict) for alike in unknown[asked[index]])
 
 
 def _written(value: object) -> str:

@@ -6,7 +6,7 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import ClassVar
@@ -24,6 +24,7 @@ _LOOK_ALIKES = str.maketrans("013457$@!", "oieastsai")
 _DIGITS = re.compile(r"[0-9]")
 _STRETCHED = re.compile(r"(.)\1{2,}")
 _LONGEST = 1000  # characters of a word, stretched ones included
+_REMEMBERED = 50_000  # words, in each list
 _MASK = re.compile(r"[*#]")
 
 
@@ -100,12 +101,13 @@ class WordList:
         for word in self._words:
             self._by_shape.setdefault((word[0], len(word)), []).append(word)
         self.n_entries = len(self._words) + len(phrases)
+        self._remembered = lru_cache(maxsize=_REMEMBERED)(self._word)  # texts repeat their words
 
     def found(self, text: str) -> Iterator[str]:
         """Entries that are in `text`: single words in their order, then phrases."""
         text = plain(text)
         for match in _TOKEN.finditer(text):
-            word = self._word(match[0]) if len(match[0]) <= _LONGEST else None
+            word = self._remembered(match[0]) if len(match[0]) <= _LONGEST else None
             if word is not None:
                 yield word
         if self._phrase is not None:

@@ -49,6 +49,29 @@ def folder_or_hub_id(name: str, revision: str | None, expected: str) -> str:
     return name
 
 
+def commit_of(place: str, revision: str | None, spelling: Spelling = as_flag) -> str | None:
+    """What a revision on the Hub is now; whoever reads more asks for this, lest the branch move between two reads.
+
+    Args:
+        place: a folder, which has no commit (None comes back), or a Hub id.
+        revision: branch, tag or commit; None for the default branch.
+        spelling: of settings, for the error message.
+
+    Raises:
+        ModelError: no network, no such revision, no right to it.
+    """
+    from huggingface_hub import hf_hub_download
+
+    if Path(place).is_dir():
+        return None
+    try:
+        with quiet_transformers():
+            path = hf_hub_download(place, "config.json", revision=revision)
+    except Exception as error:  # each cause is its own kind
+        raise ModelError(f"cannot load {place}: {why_not_loaded(error, spelling=spelling)}") from error
+    return Path(path).parent.name  # the cache of the Hub has a folder for each commit
+
+
 def check_hub(name: str, revision: str | None) -> None:
     """One quick question, because the library tries for most of a minute before it says that there is no network.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lmaudit.errors import InputError, LmauditError, ModelError, invalid
-from lmaudit.model.hub import Device, find_device, folder_or_hub_id, quiet_transformers, why_not_loaded
+from lmaudit.model.hub import Device, commit_of, find_device, folder_or_hub_id, quiet_transformers, why_not_loaded
 
 if TYPE_CHECKING:
     import torch
@@ -71,9 +71,9 @@ def load_model(spec: ModelSpec | str) -> LanguageModel:
 
     device = find_device(spec.device)
     place = _place(spec)
+    commit = commit_of(place, spec.revision)
     with quiet_transformers():
-        module, tokenizer = _read(spec, place, _dtype(spec.dtype, device))
-    commit = getattr(module.config, "_commit_hash", None)
+        module, tokenizer = _read(spec, place, commit, _dtype(spec.dtype, device))
     try:
         model = LanguageModel(module.to(torch.device(device)), tokenizer, name=spec.name, revision=commit)
     except torch.OutOfMemoryError as error:
@@ -99,10 +99,10 @@ def _place(spec: ModelSpec) -> str:
     return folder_or_hub_id(spec.name, spec.revision, expected)
 
 
-def _read(spec: ModelSpec, place: str, dtype: torch.dtype | Literal["auto"]) -> tuple[Any, Any]:
+def _read(spec: ModelSpec, place: str, commit: str | None, dtype: torch.dtype | Literal["auto"]) -> tuple[Any, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    shared = {"revision": spec.revision, "trust_remote_code": spec.trust_remote_code}
+    shared = {"revision": commit, "trust_remote_code": spec.trust_remote_code}
     try:
         tokenizer = AutoTokenizer.from_pretrained(place, **shared)
         module = AutoModelForCausalLM.from_pretrained(
