@@ -86,6 +86,7 @@ class _Measuring:
         self, dataset: Dataset, judged: Judged, everyone: Mask, swears: Mask, settings: BenchmarkSettings
     ) -> None:
         self._data, self._judged, self._swears, self._settings = dataset, judged, swears, settings
+        self._members: dict[tuple[int, str], Mask] = {}
         self._readings = _treatments(judged, everyone)
         self._categories = dict.fromkeys(dataset.categories or ())
         self._tags = dict.fromkeys(dataset.tags or ())
@@ -105,8 +106,10 @@ class _Measuring:
 
     def _in(self, groups: Sequence[str] | None, group: str) -> Mask:
         """Answered texts of a group."""
-        here: Mask = np.array([g == group for g in groups or ()], dtype=bool) & self._judged.answered
-        return here
+        key = (id(groups), group)
+        if key not in self._members:
+            self._members[key] = np.array([g == group for g in groups or ()], dtype=bool) & self._judged.answered
+        return self._members[key]
 
     def _means(self, category: str) -> dict[str, Statistic]:
         here, scores = self._in(self._data.categories, category), self._judged.scores

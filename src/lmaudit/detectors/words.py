@@ -116,7 +116,7 @@ class WordList:
     def _word(self, token: str) -> str | None:
         if token in self._words:
             return token
-        if token.isalpha() and not _STRETCHED.search(token):  # most words, and there is nothing to be undone
+        if token.isdigit() or (token.isalpha() and not _STRETCHED.search(token)):  # most: there is nothing to be undone
             return None
         bare = token.strip("$@*#!'")
         for spelling in (token, bare, bare.removesuffix("'s"), _read_look_alikes(token.rstrip("!'"))):
