@@ -30,11 +30,12 @@ def test_the_python_example_runs(capsys, real_model):
     assert real_model.name == "smollm2"
 
 
-@pytest.mark.parametrize("page", ["detectors.md"])
-def test_the_python_examples_of_pages_run(page, capsys):
-    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
-    exec(compile(code, page, "exec"), {})  # noqa: S102 - our own page
-    assert "words" in capsys.readouterr().out
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_python_examples_of_detectors_run(number, capsys):
+    codes = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "detectors.md").read_text(), re.DOTALL)
+    assert len(codes) == 2
+    exec(compile(codes[number], "detectors.md", "exec"), {"__name__": "my_package"})  # noqa: S102 - our own page
+    assert ("words Estimate", "missing='no letters'")[number] in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -36,6 +36,8 @@ __version__ = "0.1.0"
 __all__ = [
     "Arca",
     "AutoPrompt",
+    "BenchmarkSettings",
+    "Columns",
     "Finding",
     "Gbda",
     "LanguageModel",
@@ -54,6 +56,8 @@ __all__ = [
 _HOMES = {
     "Arca": "lmaudit.optimizers",
     "AutoPrompt": "lmaudit.optimizers",
+    "BenchmarkSettings": "lmaudit.benchmark",
+    "Columns": "lmaudit.datasets",
     "Finding": "lmaudit.findings",
     "Gbda": "lmaudit.optimizers",
     "LanguageModel": "lmaudit.model.huggingface",
@@ -69,8 +73,8 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
-    from lmaudit.benchmark import run_benchmark
-    from lmaudit.datasets import load_dataset
+    from lmaudit.benchmark import BenchmarkSettings, run_benchmark
+    from lmaudit.datasets import Columns, load_dataset
     from lmaudit.detectors import Verdict, parse_detector
     from lmaudit.findings import Finding
     from lmaudit.model.huggingface import LanguageModel

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import platform
+import re
 from collections.abc import Mapping
 
 from lmaudit import __version__
@@ -46,6 +47,11 @@ def environment() -> dict[str, str]:
         "machine": platform.machine(),
         "system": platform.system(),
     }
+
+
+def masked(text: str) -> str:
+    """`text` with all but the first character of each word hidden, for readers who have not asked for it."""
+    return re.sub(r"(?<=\w)\w", "·", text)
 
 
 def printable(value: object) -> str:

@@ -29,7 +29,7 @@ class Sheet:
 
 def number(value: float | None, digits: int = 3) -> str:
     """A number with so many digits; a dash where it is not defined."""
-    return "-" if value is None else f"{value:.{digits}f}"
+    return "-" if value is None else f"{round(value, digits) + 0.0:.{digits}f}"  # + 0: no minus before zero
 
 
 def with_interval(estimate: Estimate | None) -> str:
@@ -38,12 +38,12 @@ def with_interval(estimate: Estimate | None) -> str:
         return "-"
     if estimate.low is None or estimate.high is None:
         return number(estimate.value)
-    return f"{estimate.value:.3f} [{_end(estimate.low)}, {_end(estimate.high)}]"
+    return f"{number(estimate.value)} [{_end(estimate.low)}, {_end(estimate.high)}]"
 
 
 def _end(value: float) -> str:
     """Two digits without the zero before the point."""
-    return f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 0.995 else f"{value:.2f}"
+    return number(value, 2).replace("0.", ".", 1) if abs(value) < 0.995 else number(value, 2)
 
 
 def short_names(names: Sequence[str]) -> dict[str, str]:

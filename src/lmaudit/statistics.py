@@ -6,6 +6,7 @@ each kind of text) was drawn; with every text drawn once it is the statistic of 
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
@@ -77,7 +78,7 @@ def estimates(statistics: Mapping[Key, Statistic], n: int, n_resamples: int, see
         statistics: by name, all of the same n texts.
         n: number of texts.
         n_resamples: e.g. 1000; 0: no intervals.
-        seed: the same seed gives the same intervals.
+        seed: the same seed gives a statistic the same interval, whatever else is measured.
     """
     drawn = _drawn(statistics, n, n_resamples, seed) if n and n_resamples else {}
     nothing = np.empty(0)
@@ -104,16 +105,22 @@ def _drawn(statistics: Mapping[Key, Statistic], n: int, n_resamples: int, seed: 
     drawn = {}
     counts = {name: s for name, s in statistics.items() if isinstance(s, Counts)}
     shared: dict[int, Array] = {}  # metrics of the same kinds are of the same resamples
-    for number, (name, statistic) in enumerate(counts.items(), 1):
+    for name, statistic in counts.items():
         key = id(statistic.kind_of)
         if key not in shared:
-            shared[key] = _multinomial(statistic, n_resamples, np.random.default_rng([seed, number]))
+            shared[key] = _multinomial(statistic, n_resamples, _generator(seed, statistic))
         drawn[name] = _finished(statistic, shared[key])
     sums = {name: s for name, s in statistics.items() if isinstance(s, Sums)}
     if sums:
         parts = _weighted_sums([s.columns for s in sums.values()], n, n_resamples, np.random.default_rng([seed, 0]))
         drawn |= {name: _finished(s, part) for (name, s), part in zip(sums.items(), parts, strict=True)}
     return drawn
+
+
+def _generator(seed: int, statistic: Counts) -> np.random.Generator:
+    """Of its own for each set of counts: an interval does not depend on what else is measured in the same run."""
+    counts = np.bincount(statistic.kind_of, minlength=statistic.n_kinds)
+    return np.random.default_rng([seed, statistic.n_kinds, *hashlib.sha256(counts.tobytes()).digest()[:16]])
 
 
 def _multinomial(statistic: Counts, n_resamples: int, random: np.random.Generator) -> Array:

@@ -1,6 +1,7 @@
 """What a run makes of verdicts: arrays in, records out."""
 
 import json
+from dataclasses import astuple
 
 import numpy as np
 import pytest
@@ -8,12 +9,13 @@ import pytest
 from lmaudit.benchmark import BenchmarkSettings, Judged, measure, run_benchmark
 from lmaudit.benchmark.cards import cards_of, cards_of_run, keep_cards
 from lmaudit.benchmark.gate import check, parse_requirement
-from lmaudit.benchmark.tables import benchmark_tables, records
+from lmaudit.benchmark.kept import benchmark_of, misjudged
+from lmaudit.benchmark.tables import benchmark_tables, card_sheet, misjudged_sheet, records
 from lmaudit.benchmark.thresholds import Costs, study_thresholds
 from lmaudit.datasets.dataset import Dataset
 from lmaudit.detectors import UNPARSED, Verdict, parse_detector
 from lmaudit.errors import InputError
-from lmaudit.records import finite
+from lmaudit.records import canonical_json, finite
 from lmaudit.sheets import as_markdown
 
 FAST = BenchmarkSettings(n_resamples=50)
@@ -219,7 +221,9 @@ def test_requirements(line, met, strictly):
     assert [o.met for o in check(benchmark, [parse_requirement(line)], strict=True)] == [strictly]
 
 
-@pytest.mark.parametrize("line", ["", "f1", "f1=0.5", "f1>=", "f1>=x", "f1>=nan", "nonsense>=0.5", "f1>=0.5 and more"])
+@pytest.mark.parametrize(
+    "line", ["", "f1", "f1=0.5", "f1>=", "f1>=x", "f1>=nan", "recall>=60", "nonsense>=0.5", "f1>=0.5 and more"]
+)
 def test_what_is_no_requirement_is_one_line(line):
     with pytest.raises(InputError) as told:
         parse_requirement(line)
@@ -302,3 +306,59 @@ def test_the_same_detector_twice_is_an_error(tmp_path):
         run_benchmark(dataset(), [twice, twice])
     with pytest.raises(InputError, match="that differ, got none"):
         run_benchmark(dataset(), [])
+
+
+def test_an_interval_does_not_depend_on_what_else_is_measured():
+    """Strict gates would flip with the company that a detector is in."""
+    data = dataset()
+    noisy = judged([0.9 if (i * 7) % 5 < 3 else 0.2 for i in range(40)], "noisy")
+    alone = measure(data, [noisy], FAST).detectors[0]
+    behind = measure(data, [perfect(data), noisy], FAST).detectors[1]
+    bare = measure(dataset(categories=None, tags=None), [noisy], FAST).detectors[0]
+    for other in (behind, bare):
+        for name, estimate in alone.metrics.items():
+            # Sums of real numbers may differ in their last bits: the matrix product is cut otherwise.
+            assert astuple(other.metrics[name]) == pytest.approx(astuple(estimate), abs=1e-6), name
+
+
+def test_a_kept_run_is_measured_to_the_same_numbers():
+    data = dataset(human=np.where(np.arange(40) % 5 == 0, np.nan, 0.3 + 0.4 * (np.arange(40) % 2 == 0)))
+    whole = measure(data, [judged([Verdict.absent("down"), *[0.7, 0.2, 0.4] * 13])], FAST)
+    kept = json.loads(canonical_json(whole.to_json(texts=True)))
+    again = benchmark_of(kept)
+    assert canonical_json(again.to_json(texts=True)) == canonical_json(whole.to_json(texts=True))
+
+
+def test_misjudged_texts_come_worst_first_and_masked():
+    data = dataset(4, tags=None)
+    benchmark = measure(data, [judged([0.4, 0.95, 0.1, Verdict.absent("down")])], FAST)
+    found = misjudged(benchmark)
+    assert [m.text for m in found] == ["text 1", "text 2", "text 0"]
+    assert misjudged_sheet(found).rows[0][-1] == "t··· 1"
+    assert misjudged_sheet(found, unmask=True).rows[0][-1] == "text 1"
+
+
+def test_a_threshold_can_be_written_down_and_given_back():
+    random = np.random.default_rng(4)
+    toxic = random.uniform(size=60) < 0.5
+    scores = np.where(toxic, 0.99970088 + random.uniform(size=60) * 1e-7, 0.99970081 + random.uniform(size=60) * 1e-8)
+    found = study_thresholds(toxic, scores, 0.5, Costs(), 0)
+    assert found.chosen.f1 == 1.0
+    written = float(repr(found.chosen.threshold))
+    assert ((scores > written) == toxic).all()
+    assert len(repr(found.chosen.threshold)) <= 12
+
+
+def test_a_card_of_data_without_categories_says_so():
+    data = dataset(categories=None, tags=None)
+    (card,) = cards_of_run(measure(data, [judged([0.1] * 40)], FAST))
+    assert card.blind_spots is None
+    assert ("blind spots", "not measured: the data has no categories") in card_sheet(card).rows
+
+
+def test_a_threshold_that_says_the_same_to_all_is_called_that():
+    data = dataset(toxic=np.arange(40) % 4 > 0, categories=None, tags=None)
+    random = np.random.default_rng(0)
+    benchmark = measure(data, [judged(list(random.uniform(0.1, 0.9, 40)))], BenchmarkSettings(50, 0, Costs(miss=50)))
+    (sheet,) = [s for s in benchmark_tables(benchmark) if s.title == "Thresholds"]
+    assert sheet.rows[1][1] == "cheapest = always toxic"

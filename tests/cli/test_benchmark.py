@@ -112,6 +112,46 @@ def test_runs_are_kept_in_a_study(run, table, tmp_path):
     assert {**first, "created": 0} == {**second, "created": 0}
 
 
+def test_show_prints_what_a_study_keeps(run, table, tmp_path):
+    study = tmp_path / "s.db"
+    _, first, _ = run(*on(table, "--study", study), width=160)
+    code, out, err = run("show", study, width=160)
+    assert (code, err) == (0, "")
+    assert out == first
+    _, out, _ = run("show", study, "--failures", width=160)
+    assert "Judged against the label" in out
+    assert "t··· 0" in out
+    assert "text 0" not in out
+    _, out, _ = run("show", study, "--failures", "--unmask", width=160)
+    assert "text 0" in out
+    _, out, _ = run("show", study, "--json")
+    assert len(json.loads(out)["benchmarks"]) == 1
+    code, _, err = run("verify", study)
+    assert code == 2
+    assert "holds no searches" in err
+
+
+def test_brief_is_the_first_table(run, table):
+    _, out, _ = run(*on(table, "--brief"), width=160)
+    assert "(always)" in out
+    assert "Swear words" not in out
+
+
+def test_texts_of_one_kind_are_noticed(run, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("text,label\na,1\nb,1\n")
+    assert "all 2 texts are toxic" in run("benchmark", "-d", "words", "-b", path)[2]
+
+
+def test_all_cards_are_listed(run, table):
+    assert run("card")[0] == 1
+    run(*on(table))
+    run("benchmark", "-d", "words", "-b", table)
+    _, out, _ = run("card")
+    assert "words on mine.csv" in out
+    assert "#score on mine.csv" in out
+
+
 def test_a_card_is_written_and_printed(run, table):
     code, _, err = run("card", f"recorded:{table}#score")
     assert code == 1
@@ -150,7 +190,8 @@ def test_rows_that_cannot_be_used_are_named(run, tmp_path):
         (("-d", "words:x"), "expected words"),
         (("-d", "recorded"), "expected recorded:FILE#COLUMN"),
         (("-d", "words?threshold=2"), "less than or equal to 1"),
-        (("-d", "words?nonsense=2"), "nonsense"),
+        (("-d", "words?nonsense=2"), "no setting 'nonsense'; there are threshold, file"),
+        (("-d", "words", "--text-column", "comment"), "builtin has its own"),
         (("-d", "recorded:/nowhere.csv#x"), "No such file"),
         (("-d", "words", "-d", "words"), "that differ"),
         (("-d", "words", "-b", "nowhere"), "no benchmark 'nowhere'"),

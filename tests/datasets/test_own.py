@@ -62,6 +62,8 @@ def test_rows_without_text_or_label_are_named(load):
     [
         ("text,verdict\na,1\n", {}, "which column is the label.*text, verdict"),
         ("text,label\na,hate\nb,fine\n", {}, "--positive"),
+        ("text,label\na,toxic\nb,ok\nc,ok\n", {}, "found 'ok' in 2 of 3 rows.*--positive"),
+        ("text;label\na;1\n", {}, "separated by something else"),
         ("text,label\na,7\nb,0\n", {}, "go beyond 0 to 1: '7'"),
         ("text,label\na,hate\n", {"positive": "toxic"}, "no label is 'toxic'; found 'hate'"),
         ("text,label\n,\n", {}, "no row has a text and a label"),
@@ -85,3 +87,14 @@ def test_json_lines_work_too(load):
     data = load('{"text": "a", "label": true}\n{"text": "b", "label": 0.0}\n', "mine.jsonl")
     assert data.toxic.tolist() == [True, False]
     assert isinstance(data.toxic, np.ndarray)
+
+
+def test_other_labels_of_the_same_file_are_another_benchmark(load):
+    content = "text,label,strict\na,1,0\nb,0,1\n"
+    assert load(content, label="label").version != load(content, label="strict").version
+    assert load(content, label="label").version == load(content, label="label").version
+
+
+def test_columns_of_a_named_benchmark_are_not_asked_for():
+    with pytest.raises(InputError, match="builtin has its own"):
+        load_dataset("builtin", columns=Columns(text="comment"))

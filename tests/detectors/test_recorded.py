@@ -106,3 +106,17 @@ def test_what_cannot_be_read_is_told_in_one_line(table, monkeypatch, tmp_path, t
     with pytest.raises(InputError) as caught:
         detector.judge(["a"])
     assert told in str(caught.value)
+
+
+def test_answers_on_another_scale_are_an_error(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("text,score\na,70\nb,5\nc,0\n")
+    with pytest.raises(InputError, match="2 of 3 numbers in 'score' are not from 0 to 1"):
+        parse_detector(f"recorded:{path}#score").judge(["a"])
+
+
+def test_another_name_of_the_text_column_is_asked_for_where_it_can_be_given(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("comment,score\na,0.7\n")
+    with pytest.raises(InputError, match=r"\?text_column=NAME"):
+        parse_detector(f"recorded:{path}#score").judge(["a"])

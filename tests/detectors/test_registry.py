@@ -41,7 +41,7 @@ def test_listing_the_kinds_imports_none_of_them():
         ("words?threshold=1.5", "less than or equal to 1"),
         ("words?threshold=nan", "threshold"),
         ("words?colour=red", "colour"),
-        ("words?=", "Extra inputs"),
+        ("words?=", "no setting"),
         ("words?threshold=0.3&x", "expected settings like"),
         ("hatesonar?label=rude", "'hate', 'offensive' or 'either'"),
         ("\u202ewords\n", "no detector"),

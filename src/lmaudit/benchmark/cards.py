@@ -50,7 +50,7 @@ class ValidationCard:
         f1: of calls.
         always_f1: F1 of calling everything toxic, to compare.
         p_chance: permutation p-value; above 0.05 there is no sign of being better than chance.
-        blind_spots: categories that it does not see.
+        blind_spots: categories that it does not see; None: the data set had no categories to look at.
         date: UTC, ISO 8601.
         lmaudit: release that measured.
     """
@@ -69,13 +69,14 @@ class ValidationCard:
     f1: Estimate
     always_f1: Estimate
     p_chance: float
-    blind_spots: tuple[str, ...]
+    blind_spots: tuple[str, ...] | None
     date: str
     lmaudit: str
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object with the attributes as keys, and the schema's version."""
-        return {"schema_version": SCHEMA_VERSION, **asdict(self), "blind_spots": list(self.blind_spots)}
+        spots = None if self.blind_spots is None else list(self.blind_spots)
+        return {"schema_version": SCHEMA_VERSION, **asdict(self), "blind_spots": spots}
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> ValidationCard:
@@ -83,7 +84,8 @@ class ValidationCard:
         fields = {key: value for key, value in record.items() if key != "schema_version"}
         for name in ("coverage", "sensitivity", "specificity", "f1", "always_f1"):
             fields[name] = Estimate(**fields[name])
-        return cls(**{**fields, "blind_spots": tuple(fields["blind_spots"])})
+        spots = fields["blind_spots"]
+        return cls(**{**fields, "blind_spots": None if spots is None else tuple(spots)})
 
 
 def data_directory() -> Path:
@@ -115,7 +117,7 @@ def _card(benchmark: Benchmark, record: DetectorRecord, always_f1: Estimate) -> 
         f1=record.metrics["f1"],
         always_f1=always_f1,
         p_chance=record.p_chance,
-        blind_spots=blind_spots(record.categories),
+        blind_spots=blind_spots(record.categories) if data.categories is not None else None,
         date=benchmark.created,
         lmaudit=__version__,
     )
@@ -144,13 +146,15 @@ def keep_cards(cards: Sequence[ValidationCard]) -> None:
             raise DetectorError(f"{reason}; set {DATA_VARIABLE} to a folder that can be written") from error
 
 
-def cards_of(detector: str) -> list[ValidationCard]:
+def cards_of(detector: str | None) -> list[ValidationCard]:
     """The cards of a detector, newest first; empty: it is unvalidated.
 
     Args:
-        detector: its name, as `Detector.name` gives it.
+        detector: its name, as `Detector.name` gives it; None: the cards of all detectors.
     """
-    found = [card for path in sorted(_folder(detector).glob("*.json")) if (card := _read(path)) is not None]
+    folders = sorted((data_directory() / "cards").glob("*")) if detector is None else [_folder(detector)]
+    paths = [path for folder in folders for path in sorted(folder.glob("*.json"))]
+    found = [card for path in paths if (card := _read(path)) is not None]
     return sorted(found, key=lambda card: card.date, reverse=True)
 
 

@@ -51,6 +51,7 @@ class Outcome:
         estimate: what was measured.
         judged: the number that was compared; None: the metric is not defined, which is not met.
         met: the outcome.
+        end: ``"low"`` or ``"high"`` when that end of the interval was judged; None: the value was.
     """
 
     requirement: Requirement
@@ -58,10 +59,12 @@ class Outcome:
     estimate: Estimate
     judged: float | None
     met: bool
+    end: str | None = None
 
     def __str__(self) -> str:
-        shown = "not defined" if self.judged is None else f"{self.judged:.4f}"
-        return f"{'met' if self.met else 'NOT met'}: {self.requirement} of {self.detector}: {shown}"
+        shown = "not defined on these texts" if self.judged is None else f"{self.judged:.4f}"
+        which = "" if self.end is None or self.judged is None else f" ({self.end} end of its interval)"
+        return f"{'met' if self.met else 'NOT met'}: {self.requirement} of {self.detector}: {shown}{which}"
 
 
 def parse_requirement(line: str) -> Requirement:
@@ -76,10 +79,13 @@ def parse_requirement(line: str) -> Requirement:
         raise InputError(f"--require {printable(line)!r}: expected a line like f1>=0.6 or recall[Blackmail]>=0.5")
     category = found["category"].strip() if found["category"] is not None else None
     known = _OF_ALL if category is None else _OF_CATEGORY
-    if found["metric"] not in known:
+    metric = found["metric"].lower()
+    if metric not in known:
         where = "of all texts" if category is None else "of a category"
         raise InputError(f"--require {printable(line)!r}: expected a metric {where}, one of {', '.join(known)}")
-    return Requirement(found["metric"], category, found["sign"], bound)
+    if abs(bound) > 1:
+        raise InputError(f"--require {printable(line)!r}: expected a share up to 1; write 0.6 or 60%")
+    return Requirement(metric, category, found["sign"], bound)
 
 
 def check_categories(requirements: Sequence[Requirement], categories: Sequence[str] | None) -> None:
@@ -111,10 +117,10 @@ def check(benchmark: Benchmark, requirements: Sequence[Requirement], *, strict: 
 
 
 def _outcome(requirement: Requirement, record: DetectorRecord, estimate: Estimate, strict: bool) -> Outcome:
-    worse = estimate.low if requirement.sign in (">=", ">") else estimate.high
-    judged = worse if strict else estimate.value
+    end = ("low" if requirement.sign in (">=", ">") else "high") if strict else None
+    judged: float | None = getattr(estimate, end or "value")
     met = judged is not None and _SIGNS[requirement.sign](judged, requirement.bound)
-    return Outcome(requirement, record.name, estimate, judged, met)
+    return Outcome(requirement, record.name, estimate, judged, met, end)
 
 
 def _estimate(requirement: Requirement, record: DetectorRecord) -> Estimate:

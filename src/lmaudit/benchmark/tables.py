@@ -7,8 +7,11 @@ from dataclasses import fields, replace
 from typing import Any
 
 from lmaudit.benchmark.cards import BLIND_BELOW, ValidationCard, blind_spots
+from lmaudit.benchmark.kept import Misjudged
 from lmaudit.benchmark.records import Benchmark, CategoryRow, DetectorRecord
+from lmaudit.benchmark.thresholds import AtThreshold
 from lmaudit.metrics import OF_CALLS, OF_SCORES
+from lmaudit.records import masked
 from lmaudit.sheets import Sheet, number, p_value, short_names, with_interval
 from lmaudit.statistics import Estimate
 
@@ -106,17 +109,16 @@ def _readings(benchmark: Benchmark) -> Sheet:
             rows.append((record.name, f"left out ({reasons})", str(record.confusion.n), *_metrics(record.metrics)))
         rows += [(record.name, r.treatment, str(r.n), *_metrics(r.metrics)) for r in record.readings]
     headings = (_HEADINGS[name] for name in OF_CALLS)
-    return Sheet("Missing answers, each way to treat them", ("detector", "missing", "n", *headings), tuple(rows))
+    return Sheet("Missing answers, each way to treat them", ("detector", "treatment", "n", *headings), tuple(rows))
 
 
 def _comparisons(benchmark: Benchmark) -> Sheet:
     return Sheet(
         "Pairs, on texts that both answered",
-        ("first", "second", "n", "F1 difference", "accuracy difference", "only first right", "only second right", "p"),
+        ("pair", "n", "F1 difference", "accuracy difference", "only first right", "only second right", "p"),
         tuple(
             (
-                c.first,
-                c.second,
+                f"{c.first} - {c.second}",
                 str(c.n),
                 with_interval(c.f1),
                 with_interval(c.accuracy),
@@ -181,7 +183,7 @@ def _tags(benchmark: Benchmark) -> Sheet:
         for row in record.tags
     ]
     return Sheet(
-        "By tag, e.g. filtered against a detector or not",
+        "By tag",
         ("detector", "tag", "toxic", *(_HEADINGS[name] for name in OF_CALLS)),
         tuple(rows),
     )
@@ -213,9 +215,9 @@ def _thresholds(graded: Sequence[DetectorRecord]) -> Sheet:
     for record in graded:
         if record.thresholds is None:
             continue
-        for name, point in (("present", record.thresholds.present), ("chosen", record.thresholds.chosen)):
+        for name, point in (("as it is", record.thresholds.present), ("cheapest", record.thresholds.chosen)):
             numbers = (point.cost, point.f1, point.recall, point.specificity)
-            rows.append((record.name, name, number(point.threshold), *map(number, numbers)))
+            rows.append((record.name, name + _trivial(point), repr(point.threshold), *map(number, numbers)))
     costs = next(record.thresholds.costs for record in graded if record.thresholds)
     return Sheet(
         "Thresholds",
@@ -224,6 +226,29 @@ def _thresholds(graded: Sequence[DetectorRecord]) -> Sheet:
         f"Cheapest for a miss that costs {costs.miss:g} and a false alarm that costs {costs.false_alarm:g}: chosen on "
         "one half of the texts, all numbers on the other.",
     )
+
+
+def _trivial(point: AtThreshold) -> str:
+    """Said where a threshold makes a detector say the same to every text."""
+    if point.specificity == 0 and point.recall == 1:
+        return " = always toxic"
+    return " = never toxic" if point.specificity == 1 and point.recall == 0 else ""
+
+
+def misjudged_sheet(found: Sequence[Misjudged], *, unmask: bool = False) -> Sheet:
+    """Texts on which detectors disagree with the label, the worst first; masked until asked for."""
+    rows = tuple(
+        (
+            m.detector,
+            m.category or "-",
+            "toxic" if m.toxic else "not",
+            number(m.score),
+            m.text if unmask else masked(m.text),
+        )
+        for m in found
+    )
+    note = "" if unmask else "Texts are masked; --unmask shows them."
+    return Sheet("Judged against the label", ("detector", "category", "label", "score", "text"), rows, note)
 
 
 def card_sheet(card: ValidationCard) -> Sheet:
@@ -238,10 +263,14 @@ def card_sheet(card: ValidationCard) -> Sheet:
         ("F1", f"{with_interval(card.f1)}; always toxic: {number(card.always_f1.value)}"),
         ("coverage", with_interval(card.coverage)),
         ("chance", f"{verdict} (permutation p {p_value(card.p_chance)})"),
-        ("blind spots", ", ".join(card.blind_spots) or "none found"),
+        ("blind spots", _blind(card.blind_spots)),
         ("measured", f"{card.date[:10]} with lmaudit {card.lmaudit}; data {card.benchmark_version}"),
     )
     return Sheet(f"{card.detector} on {card.benchmark}", ("", ""), rows)
+
+
+def _blind(spots: tuple[str, ...] | None) -> str:
+    return "not measured: the data has no categories" if spots is None else ", ".join(spots) or "none found"
 
 
 def records(benchmark: Benchmark) -> Iterator[dict[str, Any]]:

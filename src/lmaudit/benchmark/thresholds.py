@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -105,11 +106,20 @@ def _half(toxic: Mask, seed: int) -> Mask:
 def _cheapest(toxic: Mask, scores: Array, threshold: float, costs: Costs) -> float:
     """The threshold with the least cost; of equal ones the nearest to the present."""
     levels = np.unique(scores)
-    between = (levels[1:] + levels[:-1]) / 2
-    candidates = np.unique(np.r_[0.0, between, 1.0, threshold])
+    between = [_roundest(low, high) for low, high in pairwise(levels.tolist())]
+    candidates = np.unique(np.array([0.0, *between, 1.0, threshold]))
     cost = _cost(cells_at(toxic, scores, candidates), costs)
     cheapest = candidates[cost <= cost.min() + 1e-12]
     return float(cheapest[np.abs(cheapest - threshold).argmin()])
+
+
+def _roundest(low: float, high: float) -> float:
+    """The number with the fewest digits that calls `high` toxic and `low` not: it can be written down."""
+    for digits in range(1, 17):
+        number = round((low + high) / 2, digits)
+        if low <= number < high:
+            return number
+    return low
 
 
 def _cost(cells: Array, costs: Costs) -> Array:

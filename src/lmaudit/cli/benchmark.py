@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -19,6 +20,7 @@ from rich.live import Live
 from rich.text import Text
 
 from lmaudit.cli.options import JsonOption
+from lmaudit.cli.progress import PLAIN_EVERY_S
 from lmaudit.cli.sheets import print_sheets
 from lmaudit.cli.terminal import Terminal
 from lmaudit.records import environment, finite, printable, safe_cell
@@ -70,6 +72,7 @@ def benchmark(
     strict: Annotated[bool, typer.Option("--strict", help="Requirements judge the worse end of the interval.")] = False,
     study: Annotated[Path | None, typer.Option(help="Add the run, texts included, to this study file.")] = None,
     form: Annotated[Format, typer.Option("--format", help="How to print the results.")] = Format.TABLE,
+    brief: Annotated[bool, typer.Option("--brief", help="Print the first table only.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Measure toxicity detectors against graded human judgement.
@@ -100,7 +103,7 @@ def benchmark(
         if study is not None:
             add_to_study(study, finished)
     outcomes = check(finished, requirements, strict=strict)
-    _show(finished, Format.JSON if as_json else form, outcomes)
+    _show(finished, Format.JSON if as_json else form, outcomes, brief=brief)
     for outcome in outcomes:
         typer.echo(str(outcome), err=True)
     if not all(outcome.met for outcome in outcomes):
@@ -129,20 +132,24 @@ def add_to_study(path: Path, finished: Benchmark) -> None:
 
 
 def _tell_problems(loaded: Dataset) -> None:
+    if loaded.toxic.all() or not loaded.toxic.any():
+        kind = "toxic" if loaded.toxic.all() else "not toxic"
+        typer.echo(f"notice: all {len(loaded)} texts are {kind}: half of what there is to know is missing", err=True)
     for problem in loaded.problems[:_PROBLEMS_SHOWN]:
         typer.echo(printable(f"notice: left out {problem}"), err=True)
     if len(loaded.problems) > _PROBLEMS_SHOWN:
         typer.echo(f"notice: {len(loaded.problems) - _PROBLEMS_SHOWN} more rows left out; --json names all", err=True)
 
 
-def _show(finished: Benchmark, form: Format, outcomes: Sequence[Outcome]) -> None:
+def _show(finished: Benchmark, form: Format, outcomes: Sequence[Outcome], *, brief: bool) -> None:
     from lmaudit.benchmark.tables import benchmark_tables, records
 
+    tables = benchmark_tables(finished)[: 1 if brief else None]
     match form:
         case Format.TABLE:
-            print_sheets(Terminal(columns=160), benchmark_tables(finished))
+            print_sheets(Terminal(columns=160), tables)
         case Format.MARKDOWN:
-            typer.echo(as_markdown(benchmark_tables(finished)), nl=False)
+            typer.echo(as_markdown(tables), nl=False)
         case Format.JSON:
             gate = [{**asdict(outcome), "requirement": str(outcome.requirement)} for outcome in outcomes]
             typer.echo(json.dumps(finite({**finished.to_json(), "requirements": gate}), indent=2))
@@ -158,11 +165,11 @@ def _write_csv(rows: Sequence[dict[str, Any]]) -> None:
 
 
 class JudgingProgress:
-    """How far the detectors are, on standard error: one updating line on a terminal, nothing elsewhere."""
+    """How far the detectors are, on standard error: one updating line on a terminal, now and then a line elsewhere."""
 
     def __init__(self, n: int) -> None:
         self._n, self._done = n, 0
-        self._name = ""
+        self._name, self._last_plain_s = "", time.monotonic()
         self._console = Console(stderr=True)
         self._live = Live(console=self._console, refresh_per_second=4, transient=True)
 
@@ -189,3 +196,6 @@ class JudgingProgress:
         line = Text(f"{printable(name)}: {self._done} of {self._n} texts", overflow="ellipsis", no_wrap=True)
         if self._live.is_started:
             self._live.update(line)
+        elif time.monotonic() - self._last_plain_s >= PLAIN_EVERY_S:
+            self._last_plain_s = time.monotonic()
+            self._console.print(line, soft_wrap=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+from importlib.util import find_spec
 from typing import Annotated, Any
 
 import typer
@@ -27,21 +29,26 @@ def detectors(as_json: JsonOption = False) -> None:
         try:
             found = load_kind(kind)
         except DetectorError as error:  # of another package: the others are still there
-            rows.append({"detector": kind, "needs": f"cannot be used: {error}", "settings": []})
+            rows.append({"detector": kind, "needs": f"cannot be used: {error}", "here": False, "settings": []})
             continue
         settings = [name for name in found.model_fields if name != "target"]
         form = f"{kind}:{found.takes}" if found.takes else kind
-        rows.append({"detector": form, "needs": found.needs, "settings": settings})
+        here = all(find_spec(package) is not None for package in found.packages)
+        rows.append({"detector": form, "needs": found.needs, "here": here, "settings": settings})
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
         return
-    cells = tuple((row["detector"], row["needs"], ", ".join(row["settings"])) for row in rows)
+    cells = tuple(
+        (row["detector"], row["needs"], "yes" if row["here"] else "no", ", ".join(row["settings"])) for row in rows
+    )
     note = "Settings: --detector 'KIND:TARGET?setting=value&setting=value'. A text is toxic above `threshold`."
-    print_sheets(Terminal(), [Sheet("Detectors", ("detector", "needs", "settings"), cells, note)])
+    print_sheets(Terminal(), [Sheet("Detectors", ("detector", "needs", "packages here", "settings"), cells, note)])
 
 
 def card(
-    detector: Annotated[str, typer.Argument(help="A detector, written as for `lmaudit benchmark`.")],
+    detector: Annotated[
+        str | None, typer.Argument(help="A detector, written as for `lmaudit benchmark`; without it, all cards.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Print the validation cards of a detector: how far it can be trusted, by its latest measurements.
@@ -52,13 +59,14 @@ def card(
     from lmaudit.benchmark.tables import card_sheet
     from lmaudit.detectors import parse_detector
 
-    name = parse_detector(detector).name
+    name = None if detector is None else parse_detector(detector).name
     cards = cards_of(name)
     if as_json:
         typer.echo(json.dumps(finite([found.to_json() for found in cards]), indent=2))
     elif cards:
         print_sheets(Terminal(), [card_sheet(found) for found in cards])
     if not cards:
-        shown = printable(name)
-        typer.echo(f"{shown} is unvalidated: measure it with  lmaudit benchmark --detector '{shown}'", err=True)
+        shown = printable(name or "DETECTOR")
+        who = "no detector was measured here" if name is None else f"{shown} is unvalidated"
+        typer.echo(f"{who}: measure it with  lmaudit benchmark --detector {shlex.quote(shown)}", err=True)
         raise typer.Exit(1)

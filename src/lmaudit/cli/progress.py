@@ -13,7 +13,7 @@ from rich.text import Text
 from lmaudit.records import printable
 from lmaudit.search.drive import Checkpointed, Event, Finished, Status
 
-_PLAIN_EVERY_S = 15.0
+PLAIN_EVERY_S = 15.0
 
 
 class ProgressLine:
@@ -62,7 +62,7 @@ class ProgressLine:
     def _show(self, status: Status) -> None:
         if self.console.is_terminal:
             self._live.update(Text(self.line(status), overflow="ellipsis", no_wrap=True))
-        elif time.monotonic() - self._last_plain >= _PLAIN_EVERY_S:
+        elif time.monotonic() - self._last_plain >= PLAIN_EVERY_S:
             self._last_plain = time.monotonic()
             self.console.print(Text(self.line(status)), soft_wrap=True)
 

@@ -32,6 +32,7 @@ def study_json(study: Study, findings: Sequence[Finding]) -> dict[str, Any]:
         "config_hash": study.config_hash,
         "environment": study.environment,
         "runs": {str(state): n for state, n in study.counts().items()},
+        "benchmarks": study.benchmarks(),
         "findings": [finding.to_json() for finding in findings if finding.solved],
         "failures": [finding.to_json() for finding in findings if not finding.solved],
         "errors": _errors(study),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,11 +14,13 @@ from lmaudit.cli.options import JsonOption
 def show(
     study: Annotated[Path, typer.Argument(help="A study file.")],
     failures: Annotated[
-        bool, typer.Option("--failures", help="List failed searches too, with their best prompt.")
+        bool,
+        typer.Option("--failures", help="List failed searches with their best prompt, and texts judged wrongly."),
     ] = False,
+    unmask: Annotated[bool, typer.Option("--unmask", help="Show misjudged texts as they are.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the findings and success rates of a study.
+    """Print the findings and success rates of a study, and the detector benchmarks that it keeps.
 
     Example:  lmaudit show lmaudit-studies/reverse-20261130-101500.db
     """
@@ -25,4 +28,22 @@ def show(
     from lmaudit.store import Study
 
     with Study.open(study) as opened:
-        print_study(opened, as_json=as_json, failures=failures)
+        benchmarks = opened.benchmarks()
+        if opened.runs() or as_json or not benchmarks:
+            print_study(opened, as_json=as_json, failures=failures)
+    if not as_json:
+        _print_benchmarks(benchmarks, failures=failures, unmask=unmask)
+
+
+def _print_benchmarks(records: Sequence[dict[str, Any]], *, failures: bool, unmask: bool) -> None:
+    from lmaudit.benchmark.kept import benchmark_of, misjudged
+    from lmaudit.benchmark.tables import benchmark_tables, misjudged_sheet
+    from lmaudit.cli.sheets import print_sheets
+    from lmaudit.cli.terminal import Terminal
+
+    for record in records:
+        kept = benchmark_of(record)
+        sheets = benchmark_tables(kept)
+        if failures:
+            sheets.append(misjudged_sheet(misjudged(kept), unmask=unmask))
+        print_sheets(Terminal(columns=160), sheets)

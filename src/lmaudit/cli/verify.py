@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lmaudit.cli.options import DeviceOption, DtypeOption, JsonOption, PickleOption, RevisionOption, TrustOption
-from lmaudit.errors import InputError
+from lmaudit.errors import InputError, StudyError
+from lmaudit.records import printable
 
 if TYPE_CHECKING:
     from lmaudit.findings import Finding
@@ -38,6 +39,8 @@ def verify(
     from lmaudit.store import Study
 
     with Study.open(study) as opened:
+        if "model" not in opened.config:
+            raise StudyError(f"{printable(study)} holds no searches whose findings could be regenerated")
         own = opened.config["model"]
         chosen = {
             "name": model or own["name"],

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +13,13 @@ from lmaudit.datasets.dataset import Dataset
 from lmaudit.datasets.table import Table, read_table
 from lmaudit.errors import InputError
 from lmaudit.published import sha256_of
-from lmaudit.records import printable
+from lmaudit.records import canonical_json, printable
 
 LABEL_NAMES = ("label", "toxic", "is_toxic", "toxicity", "human_toxicity", "score")
 """Columns that are taken for the label when none is named, the first that is there."""
 
 _WORDS = {"true": 1.0, "yes": 1.0, "toxic": 1.0, "false": 0.0, "no": 0.0, "not toxic": 0.0, "non-toxic": 0.0}
+_NOTHING = {"n/a", "na", "nan", "null", "none", "-", "?", "missing"}  # cells of rows that have no label
 _SHOWN = 5  # values quoted in a message
 
 
@@ -70,9 +72,14 @@ def dataset_of_table(table: Table, columns: Columns, labels_are: str | None = No
         labels_are=labels_are or what,
         licence="not known",
         source=str(table.path),
-        version=f"sha256:{sha256_of(table.path)[:16]}",
+        version=f"sha256:{_version(table, named)[:16]}",
         problems=(*table.problems, *read.problems),
     )
+
+
+def _version(table: Table, columns: Columns) -> str:
+    """Hash of the file and of what was read of it: the same texts with other labels are another benchmark."""
+    return hashlib.sha256(canonical_json([sha256_of(table.path), asdict(columns)]).encode()).hexdigest()
 
 
 def _named(table: Table, columns: Columns) -> Columns:
@@ -80,7 +87,10 @@ def _named(table: Table, columns: Columns) -> Columns:
     label = columns.label or next((name for name in LABEL_NAMES if name in table.columns), None)
     if label is None:
         there = ", ".join(printable(name) for name in table.columns)
-        raise InputError(f"{printable(table.path)}: which column is the label? name one with --label-column: {there}")
+        hint = table.hint()
+        raise InputError(
+            f"{printable(table.path)}: which column is the label? name one with --label-column: {there}{hint}"
+        )
     named = Columns(
         columns.text,
         label,
@@ -144,10 +154,11 @@ def _check_labels(table: Table, column: str, positive: str | None) -> None:
     beyond = [cell for cell in known if _is_beyond(cell)]
     if beyond:
         raise InputError(f"{where}: scores go beyond 0 to 1: {_some(beyond)}; bring them to 0…1, or use --positive")
-    if known and all(_value(cell, None) is None for cell in known):
+    strange = [cell for cell in known if _value(cell, None) is None and cell.lower() not in _NOTHING]
+    if strange:
         raise InputError(
-            f"{where}: expected 0/1, true/false or scores from 0 to 1, found {_some(known)}; say with --positive "
-            "which value means toxic"
+            f"{where}: expected 0/1, true/false or scores from 0 to 1, found {_some(strange)} in {len(strange)} of "
+            f"{len(known)} rows; say with --positive which value means toxic"
         )
 
 

@@ -108,6 +108,8 @@ def load_dataset(name: str, *, data: Path | None = None, columns: Columns | None
         InputError: no such benchmark or file, or nothing in it can be used.
         FetchError: it has to be fetched and cannot be.
     """
+    if columns not in (None, Columns()) and name in (BUILTIN, *PUBLIC):
+        raise InputError(f"columns are named for a file of one's own; {printable(name)} has its own")
     if name in PUBLIC:
         return _load_public(PUBLIC[name], data)
     if data is not None:
@@ -148,11 +150,11 @@ def _load_public(benchmark: PublicBenchmark, data: Path | None) -> Dataset:
         paths = tuple(fetch_published(file) for file in benchmark.files)
     else:
         paths = tuple(data / file.file_name for file in benchmark.files)
-        for path, file in zip(paths, benchmark.files, strict=True):
-            if not path.is_file():
-                raise InputError(
-                    f"expected {file.file_name} of {benchmark.name} in {printable(data)}; get it at {file.url}"
-                )
+        absent = [file for path, file in zip(paths, benchmark.files, strict=True) if not path.is_file()]
+        if absent:
+            names, places = ([getattr(file, part) for file in absent] for part in ("file_name", "url"))
+            wanted = f"{' and '.join(names)} of {benchmark.name} in {printable(data)}"
+            raise InputError(f"expected {wanted}; get it at {' and '.join(places)}")
     hashes = [sha256_of(path) for path in paths]
     pinned = hashes == [file.sha256 for file in benchmark.files]
     read = benchmark.read(paths)

@@ -52,8 +52,14 @@ class Table:
             if column not in self.columns:
                 there = ", ".join(printable(name) for name in self.columns) or "none"
                 raise InputError(
-                    f"{printable(self.path)}: expected a column {printable(column)!r}, found {there}; name one of them"
+                    f"{printable(self.path)}: expected a column {printable(column)!r}, found {there}{self.hint()}"
                 )
+
+    def hint(self) -> str:
+        """What a person may have overlooked; empty: nothing comes to mind."""
+        if len(self.columns) == 1 and any(mark in self.columns[0] for mark in ";\t|"):
+            return " (is it separated by something else than its ending says? save it with commas)"
+        return ""
 
 
 def read_table(path: Path) -> Table:

@@ -86,4 +86,9 @@ def parse_detector(line: str) -> Detector:
     try:
         return found.model_validate({**dict(pairs), **({"target": target} if target else {})})
     except ValidationError as error:
+        first = error.errors()[0]
+        if first["type"] == "extra_forbidden":
+            there = ", ".join(name for name in found.model_fields if name != "target")
+            wrong = printable(first["loc"][0])
+            raise InputError(f"detector {kind}: no setting {wrong!r}; there are {there}") from error
         raise InputError(f"detector {kind}: {printable(invalid(error))}") from error

@@ -11,6 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from lmaudit.detectors.answers import AnswerCache
 from lmaudit.detectors.verdict import Verdict
+from lmaudit.errors import DetectorError, LmauditError
+from lmaudit.records import printable
 
 OnAnswer = Callable[[int, Verdict], None]
 
@@ -34,6 +36,8 @@ class Detector(BaseModel, ABC):
     """What stands behind the colon, in capitals for people; empty: nothing may stand there."""
     needs: ClassVar[str] = "nothing"
     """For people: packages, keys or network that it needs."""
+    packages: ClassVar[tuple[str, ...]] = ()
+    """Names under which Python imports what it needs beside lmaudit."""
     remote: ClassVar[bool] = False
     """Answers cost time or money: each is kept in the cache of answers."""
     without_effect: ClassVar[frozenset[str]] = frozenset({"threshold"})
@@ -74,11 +78,26 @@ class Detector(BaseModel, ABC):
             DetectorError: it cannot be loaded or asked at all. What fails for one text is a missing verdict.
         """
         verdicts: dict[int, Verdict] = {}
-        for index, verdict in self._all_answers(texts):
+        for index, verdict in self._guarded(texts):
             verdicts[index] = verdict
             if on_answer is not None:
                 on_answer(index, verdict)
+        for index in range(len(texts)):
+            if index not in verdicts:
+                raise DetectorError(f"detector {self.name} is broken: it gave no verdict on text {index}")
         return [verdicts[index] for index in range(len(texts))]
+
+    def _guarded(self, texts: Sequence[str | None]) -> Iterator[tuple[int, Verdict]]:
+        """What goes wrong in a detector of another package is told as that; in ours it is a bug and keeps its trace."""
+        try:
+            yield from self._all_answers(texts)
+        except LmauditError:
+            raise
+        except Exception as error:
+            if type(self).__module__.partition(".")[0] == __name__.partition(".")[0]:
+                raise
+            reason = printable(f"{type(error).__name__}: {error}")[:300]
+            raise DetectorError(f"detector {self.name} is broken: {reason}; tell its makers") from error
 
     @abstractmethod
     def _answers(self, texts: Sequence[str]) -> Iterator[tuple[int, Verdict]]:

@@ -40,6 +40,7 @@ class HateSonar(Detector):
 
     kind: ClassVar[str] = "hatesonar"
     needs: ClassVar[str] = "pip install 'lmaudit[detectors]'"
+    packages: ClassVar[tuple[str, ...]] = ("hatesonar", "onnx")
 
     label: Literal["hate", "offensive", "either"] = "either"
 

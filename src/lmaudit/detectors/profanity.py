@@ -28,6 +28,7 @@ class Profanity(Detector):
 
     kind: ClassVar[str] = "profanity"
     needs: ClassVar[str] = "pip install 'lmaudit[detectors]'"
+    packages: ClassVar[tuple[str, ...]] = ("profanity_check",)
 
     @property
     def version(self) -> str:

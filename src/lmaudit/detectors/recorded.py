@@ -13,6 +13,7 @@ from lmaudit.datasets.table import Table, read_table
 from lmaudit.detectors.detector import Detector
 from lmaudit.detectors.verdict import Verdict
 from lmaudit.errors import InputError
+from lmaudit.records import printable
 
 _WORDS = {"true": 1.0, "yes": 1.0, "toxic": 1.0, "false": 0.0, "no": 0.0}
 
@@ -49,7 +50,11 @@ class Recorded(Detector):
         if not hash_mark or not path or not column:
             raise InputError(f"detector recorded: expected recorded:FILE#COLUMN, got recorded:{self.target}")
         table = read_table(Path(path))
-        table.require(self.text_column, column)
+        try:
+            table.require(self.text_column, column)
+        except InputError as error:
+            raise InputError(f"{error}; name the column with the texts as recorded:…?text_column=NAME") from error
+        _check_scale(table, column)
         return table
 
     @cached_property
@@ -74,6 +79,25 @@ class Recorded(Detector):
             yield index, known[min(turn, len(known) - 1)]
 
 
+def _check_scale(table: Table, column: str) -> None:
+    """Answers on another scale are an error; a few cells that are no score, such as -1, are missing answers."""
+    numbers = [value for row in table.rows if (value := _number(row.cells.get(column))) is not None]
+    beyond = [value for value in numbers if not 0.0 <= value <= 1.0]
+    if 2 * len(beyond) > len(numbers):
+        raise InputError(
+            f"detector recorded: {len(beyond)} of {len(numbers)} numbers in {printable(column)!r} are not from 0 to 1, "
+            f"e.g. {beyond[0]:g}; bring them to 0…1"
+        )
+
+
+def _number(cell: str | None) -> float | None:
+    try:
+        value = float(cell or "")
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
 def verdict_of_cell(cell: str | None) -> Verdict:
     """The verdict that a cell of a table means; missing unless it is a number from 0 to 1 or true/false."""
     word = (cell or "").strip()
@@ -81,10 +105,5 @@ def verdict_of_cell(cell: str | None) -> Verdict:
         return Verdict.absent("empty cell")
     if word.lower() in _WORDS:
         return Verdict(_WORDS[word.lower()])
-    try:
-        value = float(word)
-    except ValueError:
-        return Verdict.absent("not a number from 0 to 1")
-    if math.isnan(value) or not 0.0 <= value <= 1.0:
-        return Verdict.absent("not a number from 0 to 1")
-    return Verdict(value)
+    value = _number(word)
+    return Verdict(value) if value is not None and 0.0 <= value <= 1.0 else Verdict.absent("not a number from 0 to 1")
