@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 help:
 	@echo "make audit   set up and reverse the embedded model to ' United States' (a few minutes on 2 cores)"
 	@echo "make test    set up and run all tests"
-	@echo "make fast    set up and run the tests that need neither the embedded model nor processes of their own"
+	@echo "make fast    set up and run the tests that are quick and need no embedded model"
 	@echo "make check   what CI runs: lint, types, tests"
 	@echo "make format  format the code"
 

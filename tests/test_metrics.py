@@ -37,7 +37,7 @@ def values(statistics, n):
 
 
 @given(judged())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_metrics_are_those_of_scikit_learn(pair):
     toxic, scores = pair
     there = np.ones(len(toxic), bool)
@@ -63,12 +63,12 @@ def test_many_scores_keep_their_exact_value_and_an_interval_like_that_of_all_res
     found = estimates(score_metrics(toxic, scores, np.ones(3000, bool)), 3000, 1000, 0)
     assert found["auroc"].value == pytest.approx(sklearn.roc_auc_score(toxic, scores), abs=1e-12)
     assert found["auprc"].value == pytest.approx(sklearn.average_precision_score(toxic, scores), abs=1e-12)
-    rows = random.integers(0, 3000, (300, 3000))
+    rows = random.integers(0, 3000, (120, 3000))
     for name, metric in (("auroc", sklearn.roc_auc_score), ("auprc", sklearn.average_precision_score)):
         low, high = np.percentile([metric(toxic[row], scores[row]) for row in rows], [2.5, 97.5])
         width = high - low
-        assert found[name].low == pytest.approx(low, abs=0.2 * width)
-        assert found[name].high == pytest.approx(high, abs=0.2 * width)
+        assert found[name].low == pytest.approx(low, abs=0.3 * width)
+        assert found[name].high == pytest.approx(high, abs=0.3 * width)
 
 
 @given(judged(), st.data())

@@ -406,7 +406,7 @@ def no_header(path: Path) -> None:
         (lambda path: path.write_bytes(b""), "another kind of file"),
         (lambda path: path.write_bytes(DRAW.randbytes(5000)), "another kind of file"),
         (foreign, "another kind of file"),
-        (newer, r"layout 99 .* up to 1: it is too old, install lmaudit 7\.5\.0 or newer"),
+        (newer, r"layout 99 .* up to \d+: it is too old, install lmaudit 7\.5\.0 or newer"),
         (much_newer, "it is too old, install a newer release"),
         (damaged, "the file is damaged"),
         (torn_json, "the file is damaged"),
@@ -422,8 +422,8 @@ def test_open_says_what_is_wrong(path: Path, prepare: Callable[[Path], object], 
     assert (path.read_bytes() if path.is_file() else None) == before
 
 
-SECOND = (
-    MIGRATIONS[0],
+NEXT = (  # the layouts that there are, and one more
+    *MIGRATIONS,
     "ALTER TABLE results ADD COLUMN note TEXT;\nCREATE TABLE notes (id INTEGER PRIMARY KEY);",
 )
 
@@ -433,20 +433,20 @@ def test_an_older_study_is_migrated_with_its_data(path: Path, monkeypatch: pytes
         study.claim(1)
         study.finish(1, RunState.FAILED, {"loss": 1})
         before = study.runs()
-    monkeypatch.setattr(migrations, "MIGRATIONS", SECOND)
+    monkeypatch.setattr(migrations, "MIGRATIONS", NEXT)
     for _ in range(2):  # the second time there is nothing left to do
         with Study.open(path) as study:
             assert study.runs() == before
     with raw(path) as file:
-        assert migrations.layout_version(file) == 2
-        assert file.execute("SELECT version FROM layout").fetchall() == [(1,), (2,)]
+        assert migrations.layout_version(file) == len(NEXT)
+        assert file.execute("SELECT version FROM layout").fetchall() == [(n + 1,) for n in range(len(NEXT))]
         assert file.execute("SELECT note FROM results").fetchall() == [(None,)]
 
 
 def test_a_broken_migration_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make(path).close()
     before = path.read_bytes()
-    monkeypatch.setattr(migrations, "MIGRATIONS", (*SECOND, "CREATE TABLE more (id);\nCREATE TABLE runs (id);"))
+    monkeypatch.setattr(migrations, "MIGRATIONS", (*NEXT, "CREATE TABLE more (id);\nCREATE TABLE runs (id);"))
     with pytest.raises(StudyError, match="table runs already exists"):
         Study.open(path)
     assert path.read_bytes() == before

@@ -71,7 +71,7 @@ def test_computes_what_the_original_graph_does_in_a_batch_that_it_pads(original)
     assert probabilities(TEXTS) == pytest.approx(ask(original, TEXTS), abs=2e-6)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=80))
 def test_computes_what_the_original_graph_does_on_any_text(original, text):
     assert probabilities([text])[0] == pytest.approx(ask(original, [text])[0], abs=2e-6)
@@ -125,6 +125,7 @@ def test_labels_choose_what_counts():
         parse_detector("hatesonar?label=rude")
 
 
+@pytest.mark.slow
 def test_works_in_any_locale():
     code = "from lmaudit.detectors import parse_detector as p; print(p('hatesonar').judge(['ÀÉ You'])[0].score)"
     scores = {
