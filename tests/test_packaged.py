@@ -15,6 +15,8 @@ from lmaudit import packaged
 from lmaudit.errors import FetchError
 from lmaudit.packaged import PackagedFile
 
+pytestmark = pytest.mark.slow
+
 PACKAGE = "lmaudit-test-weights"
 MEMBER = "lmaudit_test_weights/weights.bin"
 WEIGHTS = b"the weights" * 1000

@@ -150,6 +150,8 @@ import pytest
 from lmaudit.detectors import Detector, Verdict, parse_detector
 from lmaudit.testing.detectors import DetectorContract
 
+pytestmark = pytest.mark.slow
+
 class {name}(Detector):
     kind = "{name}"
 
