@@ -16,6 +16,8 @@ from lmaudit.detectors import parse_detector
 from lmaudit.testing.detectors import DetectorContract, assert_well_formed
 from tiny_classifiers import save_tiny_classifier
 
+pytestmark = pytest.mark.slow
+
 
 def needs(package):
     return pytest.importorskip(package, reason=f"{package} is not installed: pip install 'lmaudit[detectors]'")
@@ -149,8 +151,6 @@ import random
 import pytest
 from lmaudit.detectors import Detector, Verdict, parse_detector
 from lmaudit.testing.detectors import DetectorContract
-
-pytestmark = pytest.mark.slow
 
 class {name}(Detector):
     kind = "{name}"
