@@ -12,6 +12,8 @@ from lmaudit.errors import InputError
 from lmaudit.model.huggingface import LanguageModel
 from lmaudit.testing.tiny import FAMILIES, tiny_model, tiny_tokenizer
 
+pytestmark = pytest.mark.slow
+
 LAST_CHEAP = "generation"  # what follows measures speed
 
 

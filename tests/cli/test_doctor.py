@@ -14,6 +14,8 @@ from lmaudit.model import load
 from lmaudit.model.huggingface import LanguageModel
 from lmaudit.testing.tiny import save_tiny_model, tiny_model
 
+pytestmark = pytest.mark.slow
+
 app = typer.Typer(pretty_exceptions_enable=False)
 app.command()(doctor)
 

@@ -14,6 +14,8 @@ from lmaudit.errors import DetectorError, InputError, LmauditError
 from lmaudit.testing.tiny import save_tiny_model
 from tiny_classifiers import LABELS, save_tiny_classifier
 
+pytestmark = pytest.mark.slow
+
 LONG = "the quick brown fox is not you. " * 12
 
 
