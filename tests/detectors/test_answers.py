@@ -149,6 +149,39 @@ def test_any_verdict_comes_back_as_it_was(log, text, score, attributes, answer, 
         assert cache.get(text) is None
 
 
+BROKEN = [
+    "'{broken'",
+    "''",
+    "'[]'",
+    "'3'",
+    "'null'",
+    "'{}'",
+    """'{"score":7}'""",
+    """'{"score":"0.1"}'""",
+    """'{"score":0.1,"colour":"red"}'""",
+    """'{"score":0.1,"missing":"both"}'""",
+    """'{"score":0.1,"flags":"cut"}'""",
+    """'{"score":0.1,"flags":[1]}'""",
+    """'{"score":0.1,"answer":{}}'""",
+    """'{"score":0.1,"attributes":[1]}'""",
+    """'{"score":0.1,"attributes":{"a":null}}'""",
+    "replace(hex(zeroblob(100000)), '00', '[')",
+    "x'ff00'",
+    "CAST(x'ff' AS TEXT)",
+    "7",
+]
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_broken_row_is_asked_again_and_replaced(log, broken):
+    first = Asking(target=log).judge(["a"])
+    with sqlite3.connect(Path(os.environ["LMAUDIT_CACHE"]) / "answers.db") as connection:
+        connection.execute(f"UPDATE answers SET verdict = {broken}")  # noqa: S608  # written above
+    assert Asking(target=log).judge(["a"]) == first
+    assert Asking(target=log).judge(["a"]) == first
+    assert asked(log) == ["a", "a"], "asked again once: the new answer is kept"
+
+
 def test_a_cache_that_cannot_be_used_is_told_in_one_line(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     (tmp_path / "damaged").mkdir()

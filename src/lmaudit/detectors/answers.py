@@ -44,13 +44,17 @@ class AnswerCache:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute(_LAYOUT)
+            connection.text_factory = bytes  # what is not UTF-8 is a broken row, not a broken file
         return cls(connection, detector)
 
     def get(self, text: str) -> Verdict | None:
-        """The verdict on this text; None: not asked yet."""
+        """The verdict on this text; None: not asked yet, or what was kept is broken and has to be asked again."""
         with _told_in_one_line():
             row = self._connection.execute("SELECT verdict FROM answers WHERE key = ?", (self._key(text),)).fetchone()
-        return None if row is None else Verdict.from_json(json.loads(row[0]))
+        try:
+            return None if row is None else Verdict.from_json(json.loads(row[0]))
+        except (ValueError, TypeError, AttributeError, RecursionError):  # no JSON, or JSON that is no verdict
+            return None
 
     def put(self, text: str, verdict: Verdict) -> None:
         """Keep a final verdict; others are left out."""
