@@ -22,6 +22,7 @@ from rich.text import Text
 from lmaudit.cli.options import JsonOption
 from lmaudit.cli.progress import PLAIN_EVERY_S
 from lmaudit.cli.sheets import print_sheets
+from lmaudit.cli.stopping import second_interrupt_ends
 from lmaudit.cli.terminal import Terminal
 from lmaudit.records import environment, finite, printable, safe_cell
 from lmaudit.sheets import as_markdown
@@ -113,12 +114,13 @@ def benchmark(
 @contextmanager
 def _stoppable(detectors: Sequence[Detector]) -> Iterator[None]:
     """Ctrl-C ends with exit code 3 and says what is kept."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        kept = "answers of remote and prompted detectors are kept; " if any(d.remote for d in detectors) else ""
-        typer.echo(f"stopped before the end; {kept}the same command goes on", err=True)
-        raise typer.Exit(3) from None
+    with second_interrupt_ends(3):
+        try:
+            yield
+        except KeyboardInterrupt:
+            kept = "answers of remote and prompted detectors are kept; " if any(d.remote for d in detectors) else ""
+            typer.echo(f"stopped before the end; {kept}the same command goes on", err=True)
+            raise typer.Exit(3) from None
 
 
 def add_to_study(path: Path, finished: Benchmark) -> None:
