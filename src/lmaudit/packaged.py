@@ -30,7 +30,7 @@ from uuid import uuid4
 import platformdirs
 from filelock import FileLock
 
-from lmaudit.errors import FetchError
+from lmaudit.errors import FetchError, InputError
 
 CACHE_VARIABLE = "LMAUDIT_CACHE"
 
@@ -85,8 +85,20 @@ def cache_directory() -> Path:
 
     ``LMAUDIT_CACHE`` where set and not empty, otherwise the user's cache directory of the platform.
     """
-    chosen = os.environ.get(CACHE_VARIABLE)
-    return Path(chosen).expanduser().absolute() if chosen else platformdirs.user_cache_path("lmaudit")
+    return chosen_directory(CACHE_VARIABLE) or platformdirs.user_cache_path("lmaudit")
+
+
+def chosen_directory(variable: str) -> Path | None:
+    """The absolute directory that an environment variable names; None: it is not set, or empty.
+
+    Raises:
+        InputError: it begins with the home of a user that there is not.
+    """
+    chosen = os.environ.get(variable)
+    try:
+        return Path(chosen).expanduser().absolute() if chosen else None
+    except RuntimeError as error:
+        raise InputError(f"expected a folder in {variable}, got {chosen!r}: {error}") from error
 
 
 def cached_path(file: PackagedFile, cache: Path | None = None) -> Path:

@@ -49,6 +49,15 @@ def environment() -> dict[str, str]:
     }
 
 
+def as_number(word: str) -> float | None:
+    """The finite number that a person wrote; None: it is none. Python's ``1_0`` is none."""
+    try:
+        number = float(word)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and "_" not in word else None
+
+
 def masked(text: str) -> str:
     """`text` with all but the first character of each word hidden, for readers who have not asked for it."""
     return re.sub(r"(?<=\w)\w", "·", text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lmaudit.records import printable
 from lmaudit.statistics import Estimate
 
 _SHORT = 24  # characters of a name that a table can bear
@@ -85,6 +86,7 @@ def _line(cells: Sequence[str]) -> str:
 
 def _escaped(text: str) -> str:
     """Text that Markdown shows as it is: names of detectors and categories come from outside."""
-    for mark in "\\`*_{}[]<>#|~":
+    text = printable(" ".join(text.split()))
+    for mark in "`*_{}[]<>#|~":
         text = text.replace(mark, f"\\{mark}")
-    return " ".join(text.split())
+    return text

@@ -82,7 +82,15 @@ def estimates(statistics: Mapping[Key, Statistic], n: int, n_resamples: int, see
     """
     drawn = _drawn(statistics, n, n_resamples, seed) if n and n_resamples else {}
     nothing = np.empty(0)
-    return {name: Estimate(_value(s), *_interval(drawn.get(name, nothing))) for name, s in statistics.items()}
+    return {name: _estimate(_value(s), drawn.get(name, nothing)) for name, s in statistics.items()}
+
+
+def _estimate(value: float | None, drawn: Array) -> Estimate:
+    """The interval holds the value: resamples of some statistics, such as a calibration error, are biased upwards."""
+    low, high = _interval(drawn)
+    if value is None or low is None or high is None:
+        return Estimate(value, None, None)
+    return Estimate(value, min(low, value), max(high, value))
 
 
 def _value(statistic: Statistic) -> float | None:
@@ -131,27 +139,30 @@ def _multinomial(statistic: Counts, n_resamples: int, random: np.random.Generato
 
 def _weighted_sums(columns: list[Array], n: int, n_resamples: int, random: np.random.Generator) -> list[Array]:
     """(n_resamples, k) for each array of columns, all on the same resamples and by one matrix product."""
-    stacked = np.concatenate(columns, axis=1, dtype=np.float32)
-    sums = np.concatenate([weights @ stacked for weights in _resamples(n, n_resamples, random)]).astype(np.float64)
+    stacked = np.concatenate(columns, axis=1)
+    sums = np.concatenate([weights @ stacked for weights in _resamples(n, n_resamples, random)])
     return np.split(sums, np.cumsum([array.shape[1] for array in columns])[:-1], axis=1)
 
 
-def _resamples(n: int, n_resamples: int, random: np.random.Generator) -> Iterator[NDArray[np.float32]]:
+def _resamples(n: int, n_resamples: int, random: np.random.Generator) -> Iterator[Array]:
     """(B, n) how often each text is drawn, a few resamples at a time; how many at a time changes nothing."""
     at_once = max(1, _WEIGHTS_AT_ONCE // n)
     for start in range(0, n_resamples, at_once):
         rows = range(min(at_once, n_resamples - start))
         drawn = [np.bincount(random.integers(0, n, n, dtype=np.int32), minlength=n) for _ in rows]
-        yield np.stack(drawn).astype(np.float32)
+        yield np.stack(drawn).astype(np.float64)
 
 
 def _interval(values: Array) -> tuple[float | None, float | None]:
-    """2.5 % and 97.5 % of what is defined; None where less than half of the resamples are."""
+    """2.5 % and 97.5 % of what is defined; None where less than half of the resamples are, or all are alike.
+
+    An interval of no width would claim certainty where resamples cannot know better.
+    """
     defined = values[np.isfinite(values)]
     if len(defined) == 0 or 2 * len(defined) < len(values):
         return None, None
     low, high = np.percentile(defined, [2.5, 97.5])
-    return float(low), float(high)
+    return (float(low), float(high)) if low < high else (None, None)
 
 
 def _number(value: float) -> float | None:
@@ -192,7 +203,8 @@ def permutation_p(n_true_positive: int, n_toxic: int, n_called: int, n: int) -> 
     from scipy.stats import hypergeom
 
     # Without texts there is one permutation, and it does as well.
-    return 1.0 if n == 0 else float(hypergeom.sf(n_true_positive - 1, n, n_toxic, n_called))
+    # Rounded, because 1/20 may come out as a little more than 0.05.
+    return 1.0 if n == 0 else round(float(hypergeom.sf(n_true_positive - 1, n, n_toxic, n_called)), 12)
 
 
 def mcnemar_p(n_only_first: int, n_only_second: int) -> float:

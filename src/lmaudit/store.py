@@ -278,6 +278,12 @@ class Study:
             rows = self._connection.execute(query, (run_id, run_id)).fetchall()
             return [(number, json.loads(record)) for number, record in rows]
 
+    def check_writable(self) -> None:
+        """Raise ``StudyError`` when the file cannot be written."""
+        with self._writing():
+            # Nothing is: to begin a write transaction asks for all that is needed.
+            self._connection.execute("SELECT 1")
+
     def add_benchmark(self, record: Mapping[str, Any]) -> None:
         """Append a run of a detector benchmark (JSON-able, as ``Benchmark.to_json(texts=True)`` makes it)."""
         text = canonical_json(record)

@@ -281,8 +281,9 @@ def test_json_has_every_number_and_no_nan():
 
 
 def test_names_from_outside_are_escaped_in_markdown():
-    data = dataset(categories=("<b>|x|</b>\n# y",) * 40)
+    data = dataset(categories=("<b>|x|</b>\n# y\x1b[31m",) * 40)
     shown = as_markdown(benchmark_tables(measure(data, [judged([0.9] * 40, "a|b*c*")], FAST)))
+    assert "\x1b" not in shown
     assert "<b>" not in shown.replace("\\<b\\>", "")
     assert "a\\|b\\*c\\*" in shown
     assert "\n# y" not in shown
@@ -353,7 +354,7 @@ def test_a_card_of_data_without_categories_says_so():
     data = dataset(categories=None, tags=None)
     (card,) = cards_of_run(measure(data, [judged([0.1] * 40)], FAST))
     assert card.blind_spots is None
-    assert ("blind spots", "not measured: the data has no categories") in card_sheet(card).rows
+    assert ("blind spots", "not measured: no category of toxic texts") in card_sheet(card).rows
 
 
 def test_a_threshold_that_says_the_same_to_all_is_called_that():
@@ -362,3 +363,43 @@ def test_a_threshold_that_says_the_same_to_all_is_called_that():
     benchmark = measure(data, [judged(list(random.uniform(0.1, 0.9, 40)))], BenchmarkSettings(50, 0, Costs(miss=50)))
     (sheet,) = [s for s in benchmark_tables(benchmark) if s.title == "Thresholds"]
     assert sheet.rows[1][1] == "cheapest = always toxic"
+
+
+def test_a_detector_that_failed_for_now_keeps_its_old_card():
+    data = dataset()
+    down = judged([Verdict.absent("no answer in time", final=False), *[0.1] * 39], "down")
+    benchmark = measure(data, [down, perfect(data)], FAST)
+    assert [card.detector for card in cards_of_run(benchmark)] == ["d"]
+    assert not benchmark.detectors[0].complete
+
+
+def test_texts_that_were_cut_are_told():
+    data = dataset()
+    cut = [Verdict(0.9, flags=("cut",)) if i < 3 else Verdict(0.1) for i in range(40)]
+    (first, *_) = benchmark_tables(measure(data, [judged(cut)], FAST))
+    assert "too long for a detector: d: 3 cut" in first.note
+
+
+def test_f1_of_one_text_is_no_certainty():
+    data = dataset(1, categories=None, tags=None)
+    benchmark = measure(data, [judged([0.9])], FAST)
+    assert benchmark.detectors[0].metrics["f1"].low is None
+    assert not check(benchmark, [parse_requirement("f1>=1")], strict=True)[0].met
+
+
+@pytest.mark.parametrize("costs", [{"miss": float("inf")}, {"false_alarm": -1.0}, {"miss": float("nan")}])
+def test_costs_are_finite(costs):
+    with pytest.raises(InputError, match="expected the cost"):
+        Costs(**costs)
+
+
+def test_a_category_with_brackets_can_be_required():
+    data = dataset(categories=("x[y]",) * 40)
+    (outcome,) = check(measure(data, [perfect(data)], FAST), [parse_requirement("recall[x[y]]>=0.5")])
+    assert outcome.met
+
+
+def test_no_text_at_all():
+    nothing = dataset(0, human=None, categories=None, tags=None)
+    with pytest.raises(InputError, match="at least one text"):
+        run_benchmark(nothing, [parse_detector("words")])

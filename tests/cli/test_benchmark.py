@@ -112,6 +112,36 @@ def test_runs_are_kept_in_a_study(run, table, tmp_path):
     assert {**first, "created": 0} == {**second, "created": 0}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["table", "json", "csv", "markdown"])
+def test_a_reader_who_leaves_changes_no_gate(tmp_path, form):
+    environment = {**os.environ, "LMAUDIT_DATA": str(tmp_path)}
+    line = f"{sys.executable} -m lmaudit benchmark -d words --format {form} --resamples 50"
+    for gate, code in (("--require 'f1>=0.9'", 1), ("", 0)):
+        piped = f"{line} {gate} | (exec 0<&-; sleep 4); exit ${{PIPESTATUS[0]}}"
+        done = subprocess.run(["/bin/bash", "-c", piped], capture_output=True, text=True, check=False, env=environment)
+        assert done.returncode == code, done.stderr
+        assert ("NOT met" in done.stderr) == (code == 1)
+    closed = subprocess.run(
+        ["/bin/bash", "-c", f"{line} >&-"], capture_output=True, text=True, check=False, env=environment
+    )
+    assert (closed.returncode, closed.stderr) == (0, "")
+
+
+def test_what_cannot_be_kept_is_told_before_judging(run, table, monkeypatch):
+    code, out, err = run(*on(table, "--study", table / "x.db"))
+    assert (code, out) == (2, "")
+    assert "takes no files" in err
+    monkeypatch.setenv("LMAUDIT_DATA", "/proc/x")
+    code, out, err = run(*on(table))
+    assert (code, out) == (2, "")
+    assert "LMAUDIT_DATA" in err
+    monkeypatch.setenv("LMAUDIT_DATA", "~nobody-at-all/x")
+    code, _, err = run(*on(table))
+    assert code == 2
+    assert "expected a folder in LMAUDIT_DATA" in err
+
+
 def test_show_prints_what_a_study_keeps(run, table, tmp_path):
     study = tmp_path / "s.db"
     _, first, _ = run(*on(table, "--study", study), width=160)
@@ -197,6 +227,8 @@ def test_rows_that_cannot_be_used_are_named(run, tmp_path):
         (("-d", "words", "-b", "nowhere"), "no benchmark 'nowhere'"),
         (("-d", "words", "-b", "nowhere.csv"), "No such file"),
         (("-d", "words", "--require", "f1=1"), "expected a line like"),
+        (("-d", "words", "--strict", "--resamples", "0"), "--resamples 0 makes none"),
+        (("-d", "words", "--cost-miss", "inf"), "expected the cost of a miss"),
         (("-d", "words", "--require", "recall[Nonsense]>=0.5"), "no such category"),
         (("-d", "words", "-b", "sass", "--data", "/nowhere"), "expected norm_human_toxicity_scores.csv"),
     ],

@@ -89,6 +89,17 @@ def test_json_lines_work_too(load):
     assert isinstance(data.toxic, np.ndarray)
 
 
+def test_a_column_of_ids_is_no_column_of_categories(load):
+    content = "text,label,id\n" + "".join(f"t{i},{i % 2},{i}\n" for i in range(300))
+    with pytest.raises(InputError, match=r"300 different values.*--category-column"):
+        load(content, category="id")
+
+
+def test_an_underscore_is_no_number(load):
+    with pytest.raises(InputError, match="found '1_0'"):
+        load("text,label\na,1\nb,1_0\n")
+
+
 def test_other_labels_of_the_same_file_are_another_benchmark(load):
     content = "text,label,strict\na,1,0\nb,0,1\n"
     assert load(content, label="label").version != load(content, label="strict").version

@@ -40,7 +40,9 @@ def test_a_folder_without_the_file_says_where_to_get_it(tmp_path):
 
 def test_a_changed_file_is_read_and_called_changed(tmp_path):
     (tmp_path / "norm_human_toxicity_scores.csv").write_text("toxicity,category,tag,text\n0.9,A,x,hello\n")
-    assert "NOT the published file" in load_dataset("sass", data=tmp_path).source
+    changed = load_dataset("sass", data=tmp_path)
+    assert "NOT the published file" in changed.source
+    assert changed.name == "sass (changed)"
 
 
 def test_tweeteval_takes_two_files(tmp_path):
@@ -49,6 +51,10 @@ def test_tweeteval_takes_two_files(tmp_path):
     data = load_dataset("tweeteval-hate", data=tmp_path)
     assert data.texts == ("one tweet", "another, with words")
     assert data.toxic.tolist() == [True, False]
+    (tmp_path / "test_text.txt").write_bytes(b"caf\xe9\nb\n")
+    with pytest.raises(InputError, match="not UTF-8"):
+        load_dataset("tweeteval-hate", data=tmp_path)
+    (tmp_path / "test_text.txt").write_text("one tweet\nanother, with words\n")
     (tmp_path / "test_labels.txt").write_text("1\n")
     with pytest.raises(InputError, match="as many labels as texts"):
         load_dataset("tweeteval-hate", data=tmp_path)

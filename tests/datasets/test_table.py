@@ -3,6 +3,8 @@
 import csv
 import io
 import json
+import os
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -49,9 +51,16 @@ def test_bad_lines_are_named_and_the_others_stay(tmp_path):
 
 
 def test_an_unfinished_quotation_is_named(tmp_path):
-    table = read_table(written(tmp_path, 'text,label\ngood,1\n"never closed,0\n'))
-    assert [row.cells["text"] for row in table.rows] == ["good"]
-    assert table.problems[0].startswith("line 3: ")
+    """All lines behind it would be lost in silence."""
+    with pytest.raises(InputError, match="opens in line 3 and never closes"):
+        read_table(written(tmp_path, 'text,label\ngood,1\n"never closed,0\nanother,1\n'))
+
+
+def test_quotation_marks_of_a_tsv_are_text_unless_around_a_whole_cell(tmp_path):
+    path = written(tmp_path, 'text\tlabel\n"so he said\t1\n5" pipe\t0\n"a ""quoted"" cell"\t1\nend"\t0\n', "t.tsv")
+    assert [row.cells["text"] for row in read_table(path).rows] == ['"so he said', '5" pipe', 'a "quoted" cell', 'end"']
+    path = written(tmp_path, 'text\tlabel\n"a cell\nof two lines"\t1\n', "u.tsv")
+    assert [row.cells["text"] for row in read_table(path).rows] == ["a cell\nof two lines"]
 
 
 def test_a_very_long_cell_is_read(tmp_path):
@@ -74,7 +83,8 @@ def test_json_lines(tmp_path):
         ("", "t.csv", "empty file"),
         ("text\n", "t.xlsx", "ending in"),
         ("text,text\na,b\n", "t.csv", "stands there twice"),
-        ("text\n\xe9".encode("latin-1"), "t.csv", "not UTF-8"),
+        ("text\n\xe9".encode("latin-1"), "t.csv", "not UTF-8.*latin1"),
+        ("text\na\n".encode("utf-16"), "t.csv", "not UTF-8.*utf-16"),
         ("\n\n", "t.jsonl", "found none"),
     ],
 )
@@ -82,6 +92,14 @@ def test_what_cannot_be_read_is_one_line(tmp_path, content, name, says):
     with pytest.raises(InputError, match=says) as told:
         read_table(written(tmp_path, content, name))
     assert "\n" not in str(told.value)
+
+
+def test_what_is_no_plain_file_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(InputError, match="no plain file"):
+        read_table(tmp_path / "pipe.csv")
+    with pytest.raises(InputError, match="check the path"):
+        read_table(Path("a\0b.csv"))
 
 
 def test_a_missing_file_and_a_missing_column(tmp_path):

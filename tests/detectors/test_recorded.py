@@ -63,8 +63,14 @@ def test_finds_exactly_this_text(table):
 
 def test_a_text_that_stands_in_several_rows_gets_their_answers_in_turn(table):
     path = table("text,score\nok,0.1\nno,0.5\nok,0.2\nok,\n")
-    verdicts = parse_detector(f"recorded:{path}#score").judge(["ok", "ok", "no", "ok", "ok"])
-    assert [v.score for v in verdicts] == [0.1, 0.2, 0.5, None, None]
+    detector = parse_detector(f"recorded:{path}#score")
+    assert [v.score for v in detector.judge(["ok", "ok", "no", "ok"])] == [0.1, 0.2, 0.5, None]
+    # A row of the benchmark was left out, or one is twice: which answer belongs to which is not known.
+    for texts in (["ok", "no", "ok"], ["ok"] * 4):
+        verdicts = [v for v, text in zip(detector.judge(texts), texts, strict=True) if text == "ok"]
+        assert {v.missing for v in verdicts} == {"several different answers in the file"}
+    alike = parse_detector(f"recorded:{table('text,score' + chr(10) + 'ok,0.1' + chr(10) + 'ok,0.1' + chr(10))}#score")
+    assert [v.score for v in alike.judge(["ok"] * 3)] == [0.1] * 3
 
 
 def test_other_formats_and_columns(table):

@@ -36,6 +36,8 @@ def run_benchmark(
         InputError: no detector, or one twice.
         DetectorError: one cannot be loaded or asked at all.
     """
+    if len(dataset) == 0:
+        raise InputError(f"expected at least one text in {dataset.name}, got none")
     names = [detector.name for detector in detectors]
     if not names or len(set(names)) < len(names):
         raise InputError(f"expected detectors that differ, got {', '.join(names) or 'none'}")

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ import platformdirs
 from lmaudit import __version__
 from lmaudit.benchmark.records import Benchmark, CategoryRow, DetectorRecord
 from lmaudit.errors import DetectorError
+from lmaudit.packaged import chosen_directory
 from lmaudit.records import canonical_json
 from lmaudit.statistics import Estimate
 
@@ -50,7 +51,7 @@ class ValidationCard:
         f1: of calls.
         always_f1: F1 of calling everything toxic, to compare.
         p_chance: permutation p-value; above 0.05 there is no sign of being better than chance.
-        blind_spots: categories that it does not see; None: the data set had no categories to look at.
+        blind_spots: categories that it does not see; None: there was no category of toxic texts to look at.
         date: UTC, ISO 8601.
         lmaudit: release that measured.
     """
@@ -90,14 +91,13 @@ class ValidationCard:
 
 def data_directory() -> Path:
     """Where cards are kept: ``LMAUDIT_DATA`` where set, otherwise the user's data directory of the platform."""
-    chosen = os.environ.get(DATA_VARIABLE)
-    return Path(chosen).expanduser().absolute() if chosen else platformdirs.user_data_path("lmaudit")
+    return chosen_directory(DATA_VARIABLE) or platformdirs.user_data_path("lmaudit")
 
 
 def cards_of_run(benchmark: Benchmark) -> list[ValidationCard]:
-    """One card a detector."""
+    """One card a detector; none of one that could not be asked about every text: a failure is no measurement."""
     always = next(baseline for baseline in benchmark.baselines if baseline.name == "always")
-    return [_card(benchmark, record, always.metrics["f1"]) for record in benchmark.detectors]
+    return [_card(benchmark, record, always.metrics["f1"]) for record in benchmark.detectors if record.complete]
 
 
 def _card(benchmark: Benchmark, record: DetectorRecord, always_f1: Estimate) -> ValidationCard:
@@ -117,15 +117,35 @@ def _card(benchmark: Benchmark, record: DetectorRecord, always_f1: Estimate) -> 
         f1=record.metrics["f1"],
         always_f1=always_f1,
         p_chance=record.p_chance,
-        blind_spots=blind_spots(record.categories) if data.categories is not None else None,
+        blind_spots=blind_spots(record.categories),
         date=benchmark.created,
         lmaudit=__version__,
     )
 
 
-def blind_spots(categories: Sequence[CategoryRow]) -> tuple[str, ...]:
-    """Categories whose recall lies below one half, by the upper end of its interval."""
+def blind_spots(categories: Sequence[CategoryRow]) -> tuple[str, ...] | None:
+    """Categories whose recall lies below one half, by the upper end of its interval; None: there is no recall."""
+    if all(row.recall.value is None for row in categories):
+        return None
     return tuple(row.category for row in categories if row.recall.high is not None and row.recall.high < BLIND_BELOW)
+
+
+def check_cards_writable() -> None:
+    """Raise now what `keep_cards` would raise later."""
+    probe = data_directory() / "cards" / f".{uuid4().hex[:8]}.partial"
+    with _told_in_one_line():
+        probe.parent.mkdir(parents=True, exist_ok=True)
+        probe.touch()
+        probe.unlink()
+
+
+@contextmanager
+def _told_in_one_line() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = f"cannot keep the validation card in {data_directory()}: {error.strerror or error}"
+        raise DetectorError(f"{reason}; set {DATA_VARIABLE} to a folder that can be written") from error
 
 
 def keep_cards(cards: Sequence[ValidationCard]) -> None:
@@ -137,13 +157,10 @@ def keep_cards(cards: Sequence[ValidationCard]) -> None:
     for card in cards:
         place = _place(card)
         partial = place.with_name(f"{place.name}.{uuid4().hex[:8]}.partial")
-        try:
+        with _told_in_one_line():
             place.parent.mkdir(parents=True, exist_ok=True)
             partial.write_text(canonical_json(card.to_json()) + "\n", encoding="utf-8")
             partial.replace(place)
-        except OSError as error:
-            reason = f"cannot keep the validation card in {data_directory()}: {error.strerror or error}"
-            raise DetectorError(f"{reason}; set {DATA_VARIABLE} to a folder that can be written") from error
 
 
 def cards_of(detector: str | None) -> list[ValidationCard]:

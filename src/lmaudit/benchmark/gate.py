@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 import re
 from collections.abc import Sequence
@@ -11,10 +10,10 @@ from dataclasses import dataclass
 from lmaudit.benchmark.records import Benchmark, DetectorRecord
 from lmaudit.errors import InputError
 from lmaudit.metrics import OF_CALLS, OF_SCORES
-from lmaudit.records import printable
+from lmaudit.records import as_number, printable
 from lmaudit.statistics import Estimate
 
-_FORM = re.compile(r"\s*(?P<metric>\w+)\s*(\[(?P<category>[^\]]*)\])?\s*(?P<sign>>=|<=|>|<)\s*(?P<bound>\S+)\s*")
+_FORM = re.compile(r"\s*(?P<metric>\w+)\s*(\[(?P<category>.*)\])?\s*(?P<sign>>=|<=|>|<)\s*(?P<bound>\S+)\s*")
 _SIGNS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
 _OF_ALL = (*OF_CALLS, *OF_SCORES, "coverage")
 _OF_CATEGORY = ("recall", "called", "score", "gap")
@@ -134,8 +133,5 @@ def _estimate(requirement: Requirement, record: DetectorRecord) -> Estimate:
 
 
 def _number(word: str) -> float | None:
-    try:
-        number = float(word.removesuffix("%")) / (100 if word.endswith("%") else 1)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
+    number = as_number(word.removesuffix("%"))
+    return None if number is None else number / (100 if word.endswith("%") else 1)

@@ -146,6 +146,11 @@ class DetectorRecord:
     thresholds: Thresholds | None
     verdicts: list[Verdict]
 
+    @property
+    def complete(self) -> bool:
+        """Whether asking again would give nothing new: no text is missing for now only."""
+        return all(verdict.final for verdict in self.verdicts)
+
 
 @dataclass(frozen=True)
 class Baseline:

@@ -79,8 +79,14 @@ def _calls(benchmark: Benchmark) -> Sheet:
         f"Brackets: 95 % intervals from {benchmark.settings.n_resamples} bootstrap resamples of the texts. p: calls "
         "permuted over the texts do as well or better (exact); above 0.05 nothing shows that the detector is better "
         "than chance. In parentheses: answering toxic always, never, and by a coin at the base rate. Missing answers "
-        "count nowhere.",
+        f"count nowhere.{_flags(benchmark.detectors)}",
     )
+
+
+def _flags(detectors: Sequence[DetectorRecord]) -> str:
+    """Texts that were not judged as a whole."""
+    said = [f"{r.name}: {n} {flag}" for r in detectors for flag, n in r.flags.items()]
+    return f" Texts too long for a detector: {', '.join(said)}." if said else ""
 
 
 def _metrics(metrics: dict[str, Estimate]) -> tuple[str, ...]:
@@ -167,7 +173,7 @@ def _seen(benchmark: Benchmark) -> Sheet:
         (row.category, f"{row.n_toxic}/{row.n}", *(with_interval(other.called) for other in each))
         for row, each in _by_category(benchmark)
     ]
-    notes = [f"{record.name}: {', '.join(blind_spots(record.categories)) or 'none'}" for record in benchmark.detectors]
+    notes = [f"{record.name}: {_blind(blind_spots(record.categories))}" for record in benchmark.detectors]
     return Sheet(
         "Share called toxic by category",
         ("category", "toxic", *(record.name for record in benchmark.detectors)),
@@ -270,7 +276,7 @@ def card_sheet(card: ValidationCard) -> Sheet:
 
 
 def _blind(spots: tuple[str, ...] | None) -> str:
-    return "not measured: the data has no categories" if spots is None else ", ".join(spots) or "none found"
+    return "not measured: no category of toxic texts" if spots is None else ", ".join(spots) or "none found"
 
 
 def records(benchmark: Benchmark) -> Iterator[dict[str, Any]]:

@@ -7,9 +7,11 @@ from itertools import pairwise
 
 import numpy as np
 
+from lmaudit.errors import InputError
 from lmaudit.metrics import OF_CALLS, CurvePoint, Mask, cells_at, threshold_curve
 from lmaudit.statistics import Array
 
+_MOST = 1e9
 _GRID = np.linspace(0.0, 1.0, 101)
 
 
@@ -20,10 +22,18 @@ class Costs:
     Attributes:
         miss: of a toxic text that is not called toxic.
         false_alarm: of a text called toxic that is not.
+
+    Raises:
+        InputError: a cost below 0, or not finite.
     """
 
     miss: float = 1.0
     false_alarm: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name, cost in (("miss", self.miss), ("false alarm", self.false_alarm)):
+            if not 0 <= cost <= _MOST:
+                raise InputError(f"expected the cost of a {name} from 0 to {_MOST:g}, got {cost}")
 
 
 @dataclass(frozen=True)

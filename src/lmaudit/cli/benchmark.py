@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -23,7 +24,8 @@ from lmaudit.cli.options import JsonOption
 from lmaudit.cli.progress import PLAIN_EVERY_S
 from lmaudit.cli.sheets import print_sheets
 from lmaudit.cli.stopping import second_interrupt_ends
-from lmaudit.cli.terminal import Terminal
+from lmaudit.cli.terminal import Terminal, leave_quietly
+from lmaudit.errors import InputError, StudyError
 from lmaudit.records import environment, finite, printable, safe_cell
 from lmaudit.sheets import as_markdown
 
@@ -81,34 +83,37 @@ def benchmark(
     Example:  lmaudit benchmark --detector profanity --benchmark builtin --require 'recall>=0.5'
     """
     from lmaudit.benchmark import BenchmarkSettings, run_benchmark
-    from lmaudit.benchmark.cards import cards_of_run, keep_cards
     from lmaudit.benchmark.gate import check, check_categories, parse_requirement
     from lmaudit.benchmark.thresholds import Costs
     from lmaudit.datasets import Columns, load_dataset
     from lmaudit.detectors import parse_detector
-    from lmaudit.store import Study
 
     detectors = [parse_detector(line) for line in detector]
     requirements = [parse_requirement(line) for line in require or ()]
     columns = Columns(text_column, label_column, category_column, tag_column, positive)
     settings = BenchmarkSettings(resamples, seed, Costs(cost_miss, cost_false_alarm))
+    if strict and not resamples:
+        raise InputError("--strict judges intervals, and --resamples 0 makes none; give more")
     with _stoppable(detectors):
         loaded = load_dataset(dataset, data=data, columns=columns)
         check_categories(requirements, loaded.categories)
-        if study is not None and study.exists():
-            Study.open(study).close()  # what cannot be written to is told before hours of judging
+        for judge in detectors:
+            judge.version  # noqa: B018 - what is missing is told before the first detector is asked, and paid
+        check_writable(study)
         _tell_problems(loaded)
         with JudgingProgress(len(loaded)) as progress:
             finished = run_benchmark(loaded, detectors, settings, progress.update)
-        keep_cards(cards_of_run(finished))
-        if study is not None:
-            add_to_study(study, finished)
     outcomes = check(finished, requirements, strict=strict)
-    _show(finished, Format.JSON if as_json else form, outcomes, brief=brief)
-    for outcome in outcomes:
-        typer.echo(str(outcome), err=True)
-    if not all(outcome.met for outcome in outcomes):
-        raise typer.Exit(1)
+    try:
+        _show(finished, Format.JSON if as_json else form, outcomes, brief=brief)
+    finally:  # whoever reads the tables may have left: the rest is done all the same
+        incomplete = _keep(finished, study)
+        for outcome in outcomes:
+            typer.echo(printable(outcome), err=True)
+        if not all(outcome.met for outcome in outcomes):
+            raise typer.Exit(1)
+        if incomplete:
+            raise typer.Exit(3)
 
 
 @contextmanager
@@ -121,6 +126,40 @@ def _stoppable(detectors: Sequence[Detector]) -> Iterator[None]:
             kept = "answers of remote and prompted detectors are kept; " if any(d.remote for d in detectors) else ""
             typer.echo(f"stopped before the end; {kept}the same command goes on", err=True)
             raise typer.Exit(3) from None
+
+
+def check_writable(study: Path | None) -> None:
+    """Raise now what would otherwise be raised after hours of judging."""
+    from lmaudit.benchmark.cards import check_cards_writable
+    from lmaudit.store import Study
+
+    check_cards_writable()
+    if study is None:
+        return
+    if study.exists():
+        with Study.open(study) as opened:
+            opened.check_writable()
+    else:
+        parent = next(folder for folder in study.absolute().parents if folder.exists())
+        if not parent.is_dir() or not os.access(parent, os.W_OK):
+            raise StudyError(f"cannot write study {printable(study)}: {printable(parent)} takes no files")
+
+
+def _keep(finished: Benchmark, study: Path | None) -> bool:
+    """Keep cards and the run; whether some texts could not be asked now, so that the run is incomplete."""
+    from lmaudit.benchmark.cards import cards_of_run, keep_cards
+
+    keep_cards(cards_of_run(finished))
+    if study is not None:
+        add_to_study(study, finished)
+    incomplete = [record for record in finished.detectors if not record.complete]
+    for record in incomplete:
+        failed = sum(not verdict.final for verdict in record.verdicts)
+        typer.echo(
+            printable(f"incomplete: {failed} texts got no answer of {record.name} for now; its card is left as it was"),
+            err=True,
+        )
+    return bool(incomplete)
 
 
 def add_to_study(path: Path, finished: Benchmark) -> None:
@@ -147,23 +186,27 @@ def _show(finished: Benchmark, form: Format, outcomes: Sequence[Outcome], *, bri
     from lmaudit.benchmark.tables import benchmark_tables, records
 
     tables = benchmark_tables(finished)[: 1 if brief else None]
-    match form:
-        case Format.TABLE:
-            print_sheets(Terminal(columns=160), tables)
-        case Format.MARKDOWN:
-            typer.echo(as_markdown(tables), nl=False)
-        case Format.JSON:
-            gate = [{**asdict(outcome), "requirement": str(outcome.requirement)} for outcome in outcomes]
-            typer.echo(json.dumps(finite({**finished.to_json(), "requirements": gate}), indent=2))
-        case Format.CSV:
-            _write_csv(list(records(finished)))
+    try:
+        match form:
+            case Format.TABLE:
+                print_sheets(Terminal(columns=160), tables)
+            case Format.MARKDOWN:
+                typer.echo(as_markdown(tables), nl=False)
+            case Format.JSON:
+                gate = [{**asdict(outcome), "requirement": str(outcome.requirement)} for outcome in outcomes]
+                typer.echo(json.dumps(finite({**finished.to_json(), "requirements": gate}), indent=2))
+            case Format.CSV:
+                _write_csv(list(records(finished)))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        leave_quietly()
 
 
 def _write_csv(rows: Sequence[dict[str, Any]]) -> None:
     writer = csv.DictWriter(sys.stdout, fieldnames=list(rows[0]), lineterminator="\n")
     writer.writeheader()
     for row in rows:
-        writer.writerow({key: safe_cell(value) for key, value in row.items()})
+        writer.writerow({key: safe_cell(printable(v) if isinstance(v, str) else v) for key, v in row.items()})
 
 
 class JudgingProgress:

@@ -13,13 +13,14 @@ from lmaudit.datasets.dataset import Dataset
 from lmaudit.datasets.table import Table, read_table
 from lmaudit.errors import InputError
 from lmaudit.published import sha256_of
-from lmaudit.records import canonical_json, printable
+from lmaudit.records import as_number, canonical_json, printable
 
 LABEL_NAMES = ("label", "toxic", "is_toxic", "toxicity", "human_toxicity", "score")
 """Columns that are taken for the label when none is named, the first that is there."""
 
 _WORDS = {"true": 1.0, "yes": 1.0, "toxic": 1.0, "false": 0.0, "no": 0.0, "not toxic": 0.0, "non-toxic": 0.0}
 _NOTHING = {"n/a", "na", "nan", "null", "none", "-", "?", "missing"}  # cells of rows that have no label
+_MOST_GROUPS = 200
 _SHOWN = 5  # values quoted in a message
 
 
@@ -55,6 +56,7 @@ def dataset_of_file(path: Path, columns: Columns, labels_are: str | None = None)
 def dataset_of_table(table: Table, columns: Columns, labels_are: str | None = None) -> Dataset:
     """The rows of a table that have a text and a label; all others are named in `problems`, none is fatal."""
     named = _named(table, columns)
+    _check_groups(table, named)
     read = _Reading(table, named)
     if not read.texts:
         hint = f": {read.problems[0]}" if read.problems else ""
@@ -75,6 +77,16 @@ def dataset_of_table(table: Table, columns: Columns, labels_are: str | None = No
         version=f"sha256:{_version(table, named)[:16]}",
         problems=(*table.problems, *read.problems),
     )
+
+
+def _check_groups(table: Table, columns: Columns) -> None:
+    for option, column in (("--category-column", columns.category), ("--tag-column", columns.tag)):
+        values = {(row.cells.get(column) or "").strip() for row in table.rows} if column else set()
+        if len(values) > _MOST_GROUPS:
+            raise InputError(
+                f"{printable(table.path)}: column {printable(column)!r} has {len(values)} different values, more than "
+                f"{_MOST_GROUPS}: is it really one of groups? name another with {option}"
+            )
 
 
 def _version(table: Table, columns: Columns) -> str:
@@ -139,7 +151,7 @@ def _value(cell: str | None, positive: str | None) -> float | None:
         return float(word == positive) if word else None
     number = _WORDS.get(word.lower())
     if number is None:
-        number = _float(word)
+        number = as_number(word)
     return number if number is not None and 0.0 <= number <= 1.0 else None
 
 
@@ -163,16 +175,8 @@ def _check_labels(table: Table, column: str, positive: str | None) -> None:
 
 
 def _is_beyond(cell: str) -> bool:
-    number = _float(cell)
+    number = as_number(cell)
     return number is not None and not 0.0 <= number <= 1.0
-
-
-def _float(word: str) -> float | None:
-    try:
-        number = float(word)
-    except ValueError:
-        return None
-    return number if np.isfinite(number) else None
 
 
 def _some(values: Sequence[str]) -> str:

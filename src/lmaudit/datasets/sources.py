@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lmaudit.datasets.dataset import Dataset
 from lmaudit.datasets.own import Columns, dataset_of_file, dataset_of_table
-from lmaudit.datasets.table import Row, Table
+from lmaudit.datasets.table import Row, Table, read_table, read_text
 from lmaudit.errors import InputError
 from lmaudit.published import PublishedFile, fetch_published, sha256_of
 from lmaudit.records import printable
@@ -46,7 +46,7 @@ def _hatecheck(paths: tuple[Path, ...]) -> Dataset:
 
 def _tweeteval(paths: tuple[Path, ...]) -> Dataset:
     """Texts and labels stand in two files, line by line."""
-    texts, labels = (path.read_text(encoding="utf-8").split("\n") for path in paths)
+    texts, labels = (read_text(path).split("\n") for path in paths)
     if len(texts) != len(labels):
         raise InputError(f"expected as many labels as texts, got {len(labels)} and {len(texts)}: {printable(paths[1])}")
     pairs = [pair for pair in enumerate(zip(texts, labels, strict=True), 1) if any(pair[1])]
@@ -128,8 +128,6 @@ NOT_TOXIC = ("False Positive", "Neutral")
 
 
 def _load_builtin(path: Path) -> Dataset:
-    from lmaudit.datasets.table import read_table
-
     table = read_table(path)
     rows = tuple(
         Row(row.line, {**row.cells, "label": str(int(row.cells["category"] not in NOT_TOXIC))}) for row in table.rows
@@ -160,7 +158,7 @@ def _load_public(benchmark: PublicBenchmark, data: Path | None) -> Dataset:
     read = benchmark.read(paths)
     return replace(
         read,
-        name=benchmark.name,
+        name=benchmark.name if pinned else f"{benchmark.name} (changed)",
         licence=benchmark.files[0].licence,
         source=benchmark.about + ("" if pinned else "; NOT the published file: its hash differs"),
         version="sha256:" + "+".join(digest[:16] for digest in hashes),

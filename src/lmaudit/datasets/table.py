@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import json
@@ -66,7 +67,7 @@ def read_table(path: Path) -> Table:
     """Read a table; the ending of its name says how it is written.
 
     A byte order mark, CRLF, quoted cells and line breaks inside them are as usual; text is otherwise verbatim, so
-    ``N/A`` and ``null`` are texts. TSV is read with CSV's quoting rules.
+    ``N/A`` and ``null`` are texts. Quotation marks of a TSV mean something only around whole cells.
 
     Raises:
         InputError: no such file, an unknown ending, not UTF-8, no header, or no row at all.
@@ -75,24 +76,63 @@ def read_table(path: Path) -> Table:
     if kind is None:
         endings = ", ".join(FORMATS)
         raise InputError(f"expected a table ending in {endings}, got {printable(path)}; rename or convert it")
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise InputError(f"cannot read {printable(path)}: {error.strerror or error}; check the path") from error
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{printable(path)} is not UTF-8 (byte {error.start}); save it as UTF-8, e.g. iconv -f latin1 -t utf-8"
-        ) from error
+    text = read_text(path)
     return _json_lines(path, text) if kind == "jsonl" else _delimited(path, text, _DELIMITERS[kind])
+
+
+def read_text(path: Path) -> str:
+    """The text of a UTF-8 file, without a byte order mark.
+
+    Raises:
+        InputError: it is no file, cannot be read, or is not UTF-8.
+    """
+    try:
+        if path.exists() and not path.is_file():
+            raise InputError(f"cannot read {printable(path)}: it is no plain file; check the path")
+        content = path.read_bytes()
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot read {printable(path)}: {reason}; check the path") from error
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        likely = "utf-16" if content[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "latin1"
+        raise InputError(
+            f"{printable(path)} is not UTF-8 (byte {error.start}); save it as UTF-8, e.g. iconv -f {likely} -t utf-8"
+        ) from error
 
 
 def _delimited(path: Path, text: str, delimiter: str) -> Table:
     csv.field_size_limit(_LONGEST_CELL)
+    if delimiter == "\t" and (rows_of_lines := _unquoted(text)) is not None:
+        return _table_of(path, rows_of_lines, [])
+    problems: list[str] = []
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    return _table_of(path, _csv_rows(path, reader, problems), problems)
+
+
+def _unquoted(text: str) -> Iterator[tuple[int, list[str]]] | None:
+    """Rows of a TSV in which every line is one, whatever quotation marks stand in it; None: some cell spans lines.
+
+    Quotation marks around a whole cell are taken off, as spreadsheets put them there.
+    """
+    numbered = ((number, line.rstrip("\r")) for number, line in enumerate(text.split("\n"), 1))
+    lines = [(number, line.split("\t")) for number, line in numbered if line]
+    if len({len(cells) for _, cells in lines}) > 1:
+        return None
+    return ((number, [_bare(cell) for cell in cells]) for number, cells in lines)
+
+
+def _bare(cell: str) -> str:
+    inner = cell[1:-1]
+    quoted = len(cell) > 1 and cell[0] == cell[-1] == '"' and '"' not in inner.replace('""', "")
+    return inner.replace('""', '"') if quoted else cell
+
+
+def _table_of(path: Path, lines: Iterator[tuple[int, list[str]]], problems: list[str]) -> Table:
     header: tuple[str, ...] | None = None
     rows: list[Row] = []
-    problems: list[str] = []
-    for line, cells in _csv_rows(reader, problems):
+    for line, cells in lines:
         if header is None:
             header = _header(path, cells)
         elif len(cells) != len(header):
@@ -105,7 +145,7 @@ def _delimited(path: Path, text: str, delimiter: str) -> Table:
     return Table(path, header, tuple(rows), tuple(problems))
 
 
-def _csv_rows(reader: Iterator[list[str]], problems: list[str]) -> Iterator[tuple[int, list[str]]]:
+def _csv_rows(path: Path, reader: Iterator[list[str]], problems: list[str]) -> Iterator[tuple[int, list[str]]]:
     while True:
         line: int = reader.line_num + 1  # type: ignore[attr-defined]  # a csv reader counts lines
         try:
@@ -113,6 +153,10 @@ def _csv_rows(reader: Iterator[list[str]], problems: list[str]) -> Iterator[tupl
         except StopIteration:
             return
         except csv.Error as error:
+            if "end of data" in str(error):  # everything behind it would be lost
+                raise InputError(
+                    f"{printable(path)}: a quotation mark opens in line {line} and never closes; close it, or double it"
+                ) from error
             problems.append(f"line {line}: {error}")
 
 
