@@ -6,13 +6,15 @@ point of the group ``lmaudit.detectors`` that names its class.
 
 from __future__ import annotations
 
-from importlib import import_module
-from importlib.metadata import entry_points
+from collections import Counter
+from collections.abc import Mapping
+from importlib.metadata import EntryPoint
 from urllib.parse import parse_qsl
 
 from pydantic import ValidationError
 
 from lmaudit.detectors.detector import Detector
+from lmaudit.detectors.foreign import GROUP, entries, reason_of, told_as_broken, why_unfit
 from lmaudit.detectors.verdict import UNPARSED, Verdict
 from lmaudit.errors import DetectorError, InputError, invalid
 from lmaudit.records import printable
@@ -31,15 +33,12 @@ KINDS = {
 }
 """The class of each kind of detector, imported when it is asked for."""
 
-GROUP = "lmaudit.detectors"
-"""Entry points of this group name detectors of other packages."""
-
-__all__ = ["KINDS", "UNPARSED", "Detector", "Verdict", "kinds", "load_kind", "parse_detector"]
+__all__ = ["GROUP", "KINDS", "UNPARSED", "Detector", "Verdict", "kinds", "load_kind", "parse_detector"]
 
 
 def kinds() -> dict[str, str]:
     """Where the class of each kind is, those of other packages included; ours win."""
-    return {entry.name: entry.value for entry in entry_points(group=GROUP)} | KINDS
+    return {name: " or ".join(entry.value for entry in found) for name, found in entries().items()} | KINDS
 
 
 def load_kind(kind: str) -> type[Detector]:
@@ -47,20 +46,31 @@ def load_kind(kind: str) -> type[Detector]:
 
     Raises:
         InputError: there is no such kind; the message lists those there are.
-        DetectorError: it comes from another package and cannot be imported, or is no detector.
+        DetectorError: it comes from another package and cannot be imported, or is no detector that can be used.
     """
-    places = kinds()
-    if kind not in places:
-        known = ", ".join(sorted(places))
+    found = entries().get(kind, []) if kind not in KINDS else [EntryPoint(kind, KINDS[kind], GROUP)]
+    if not found:
+        known = printable(", ".join(sorted(kinds())))
         raise InputError(f"no detector {printable(kind)!r}: expected one of {known}; see `lmaudit detectors`")
-    module, _, attribute = places[kind].partition(":")
+    if len(found) > 1:
+        places = printable(" and ".join(entry.value for entry in found))
+        raise DetectorError(f"detector {printable(kind)}: expected one package to define it, got {places}; remove one")
+    return _loaded(found[0])
+
+
+def _loaded(entry: EntryPoint) -> type[Detector]:
+    name, place = printable(entry.name), printable(entry.value)
     try:
-        found = getattr(import_module(module), attribute)
-    except Exception as error:  # of another package: anything may go wrong in it
-        reason = printable(f"{type(error).__name__}: {error}")
-        raise DetectorError(f"detector {printable(kind)} cannot be imported from {places[kind]}: {reason}") from error
+        found = entry.load()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # of another package: anything may go wrong in it, and SystemExit would end us
+        raise DetectorError(f"detector {name} cannot be imported from {place}: {reason_of(error)}") from error
     if not (isinstance(found, type) and issubclass(found, Detector)):
-        raise DetectorError(f"detector {kind}: expected a subclass of Detector at {places[kind]}, got {found!r}")
+        what = found.__name__ if isinstance(found, type) else f"a {type(found).__name__}"
+        raise DetectorError(f"detector {name}: expected a subclass of Detector at {place}, got {printable(what)}")
+    if (reason := why_unfit(entry.name, found)) is not None:
+        raise DetectorError(f"detector {name} from {place} is broken: {printable(reason)}; tell its makers")
     return found
 
 
@@ -79,16 +89,37 @@ def parse_detector(line: str) -> Detector:
     if bool(target) != bool(found.takes):
         wanted = f"{kind}:{found.takes}" if found.takes else kind
         raise InputError(f"detector {printable(line)!r}: expected {wanted}")
+    given = _settings(line, settings)
+    if "target" in given:  # it stands behind the colon
+        raise _no_setting(found, "target")
+    with told_as_broken(found):
+        return _validated(found, {**given, **({"target": target} if target else {})})
+
+
+def _settings(line: str, settings: str) -> dict[str, str]:
     try:
-        pairs = parse_qsl(settings, keep_blank_values=True, strict_parsing=bool(settings))
+        line.encode("utf-8", "surrogateescape")  # bytes of a file name that are not UTF-8, but no other surrogates
+        pairs = parse_qsl(settings, keep_blank_values=True, strict_parsing=bool(settings), errors="surrogateescape")
+    except UnicodeEncodeError as error:
+        raise InputError(f"detector {printable(line)!r}: expected Unicode text, got half a character") from error
     except ValueError as error:
         raise InputError(f"detector {printable(line)!r}: expected settings like threshold=0.3&name=value") from error
+    twice = next((name for name, count in Counter(name for name, _ in pairs).items() if count > 1), None)
+    if twice is not None:
+        raise InputError(f"detector {printable(line)!r}: expected each setting once, got {printable(twice)!r} twice")
+    return dict(pairs)
+
+
+def _validated(found: type[Detector], settings: Mapping[str, str]) -> Detector:
     try:
-        return found.model_validate({**dict(pairs), **({"target": target} if target else {})})
+        return found.model_validate(settings)
     except ValidationError as error:
         first = error.errors()[0]
         if first["type"] == "extra_forbidden":
-            there = ", ".join(name for name in found.model_fields if name != "target")
-            wrong = printable(first["loc"][0])
-            raise InputError(f"detector {kind}: no setting {wrong!r}; there are {there}") from error
-        raise InputError(f"detector {kind}: {printable(invalid(error))}") from error
+            raise _no_setting(found, first["loc"][0]) from error
+        raise InputError(f"detector {found.kind}: {printable(invalid(error))}") from error
+
+
+def _no_setting(found: type[Detector], wrong: object) -> InputError:
+    there = ", ".join(name for name in found.model_fields if name != "target")
+    return InputError(f"detector {found.kind}: no setting {printable(wrong)!r}; there are {there}")

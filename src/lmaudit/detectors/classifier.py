@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from lmaudit.detectors.detector import Detector
+from lmaudit.detectors.detector import Detector, absolute_path
 from lmaudit.detectors.text_classifier import Activation, TextClassifier, load_classifier
-from lmaudit.detectors.toxic_classes import toxic_classes
+from lmaudit.detectors.toxic_classes import told_apart, toxic_classes
 from lmaudit.detectors.verdict import Verdict
 from lmaudit.errors import DetectorError, ModelError
 from lmaudit.model.hub import as_setting, commit_of, find_device, folder_or_hub_id
@@ -67,6 +67,9 @@ class Classifier(Detector):
         folder = Path(self._place)
         return f"sha256:{_hash_of(folder)[:16]}" if folder.is_dir() else str(self._commit)
 
+    def _absolute_paths(self) -> dict[str, str]:
+        return {"target": absolute_path(self._model_name)}
+
     @property
     def _model_name(self) -> str:
         return str(self.target)
@@ -76,7 +79,7 @@ class Classifier(Detector):
         expected = "a folder or a Hub id 'owner/name'"
         try:
             return folder_or_hub_id(self._model_name, self.revision, expected)
-        except ModelError as error:
+        except (ModelError, RuntimeError) as error:  # RuntimeError: of a user who has no home, ~somebody/model
             raise DetectorError(f"detector {self.kind}: {printable(error)}") from error
 
     @cached_property
@@ -133,7 +136,7 @@ class Classifier(Detector):
         chosen = probabilities[:, self._toxic_classes(self._model.labels)]
         scores = (chosen.amax(-1) if activation == "sigmoid" else chosen.sum(-1)).clamp(0.0, 1.0)
         worst = int(scores.argmax())
-        attributes = dict(zip(self._model.labels, probabilities[worst].tolist(), strict=True))
+        attributes = dict(zip(told_apart(self._model.labels), probabilities[worst].tolist(), strict=True))
         flags = ("windowed",) if len(windows) > 1 else ()
         return Verdict(float(scores[worst]), flags=flags, attributes=attributes)
 
@@ -158,7 +161,8 @@ def _hash_of(folder: Path) -> str:
     for file in sorted(folder.iterdir()):
         if file.suffix in _SCORED_FILES and file.is_file():
             with file.open("rb") as stream:
-                whole.update(f"{file.name} {hashlib.file_digest(stream, 'sha256').hexdigest()}\n".encode())
+                digest = hashlib.file_digest(stream, "sha256").hexdigest()
+                whole.update(f"{file.name} {digest}\n".encode(errors="surrogateescape"))
     return whole.hexdigest()
 
 
@@ -182,6 +186,9 @@ class Detoxify(Classifier):
         if target not in cls.models:
             raise ValueError(f"expected one of {', '.join(cls.models)}, got {target!r}")
         return target
+
+    def _absolute_paths(self) -> dict[str, str]:
+        return {}
 
     @property
     def _model_name(self) -> str:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any, ClassVar
 from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from lmaudit.detectors.answers import AnswerCache
+from lmaudit.detectors.foreign import guard_version, told_as_broken
 from lmaudit.detectors.verdict import Verdict
-from lmaudit.errors import DetectorError, LmauditError
-from lmaudit.records import printable
+from lmaudit.errors import DetectorError
 
 OnAnswer = Callable[[int, Verdict], None]
 
@@ -46,6 +47,11 @@ class Detector(BaseModel, ABC):
     target: str | None = None
     threshold: float = Field(default=0.5, ge=0.0, le=1.0)
 
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        super().__pydantic_init_subclass__(**kwargs)
+        guard_version(cls)
+
     @property
     @abstractmethod
     def version(self) -> str:
@@ -58,9 +64,25 @@ class Detector(BaseModel, ABC):
     @property
     def name(self) -> str:
         """One line that `parse_detector` turns into the same detector: ``kind:target?setting=value&…``."""
-        changed = self.model_dump(mode="json", exclude={"target"}, exclude_defaults=True)
-        settings = "&".join(f"{key}={quote(_written(value), safe='/:, ')}" for key, value in changed.items())
-        return self.kind + (f":{self.target}" if self.target else "") + (f"?{settings}" if settings else "")
+        return self._line()
+
+    @property
+    def identity(self) -> str:
+        """`name` without the settings that change no score, but with the threshold, and with paths made absolute.
+
+        Two detectors of one identity call the same texts toxic, so what was measured of one holds for the other.
+        """
+        return self._line(self._absolute_paths(), without=self.without_effect - {"threshold"})
+
+    def _absolute_paths(self) -> dict[str, str]:
+        """Of the fields that name a file or folder here: what they say, made absolute."""
+        return {}
+
+    def _line(self, changes: Mapping[str, str] | None = None, *, without: Set[str] = frozenset()) -> str:
+        said = self.model_dump(mode="json", exclude={*without}, exclude_defaults=True) | dict(changes or {})
+        target = said.pop("target", None)
+        settings = "&".join(f"{key}={_quoted(value)}" for key, value in said.items())
+        return self.kind + (f":{target}" if target else "") + (f"?{settings}" if settings else "")
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -88,16 +110,8 @@ class Detector(BaseModel, ABC):
         return [verdicts[index] for index in range(len(texts))]
 
     def _guarded(self, texts: Sequence[str | None]) -> Iterator[tuple[int, Verdict]]:
-        """What goes wrong in a detector of another package is told as that; in ours it is a bug and keeps its trace."""
-        try:
+        with told_as_broken(type(self)):
             yield from self._all_answers(texts)
-        except LmauditError:
-            raise
-        except Exception as error:
-            if type(self).__module__.partition(".")[0] == __name__.partition(".")[0]:
-                raise
-            reason = printable(f"{type(error).__name__}: {error}")[:300]
-            raise DetectorError(f"detector {self.name} is broken: {reason}; tell its makers") from error
 
     @abstractmethod
     def _answers(self, texts: Sequence[str]) -> Iterator[tuple[int, Verdict]]:
@@ -115,8 +129,13 @@ class Detector(BaseModel, ABC):
     def _numbered(self, asked: Mapping[int, str]) -> Iterator[tuple[int, Verdict]]:
         if not asked:
             return
-        indices = list(asked)
+        indices, left = list(asked), set(range(len(asked)))
         for position, verdict in self._answers(list(asked.values())):
+            if position not in left:
+                raise ValueError(f"expected the index of one of {len(asked)} texts, each once, got {position!r}")
+            if not isinstance(verdict, Verdict):
+                raise TypeError(f"expected a Verdict, got {type(verdict).__name__}")
+            left.remove(position)
             yield indices[position], verdict
 
     def _remembered(self, asked: Mapping[int, str]) -> Iterator[tuple[int, Verdict]]:
@@ -136,5 +155,12 @@ class Detector(BaseModel, ABC):
                 yield from ((alike, verdict) for alike in unknown[asked[index]])
 
 
-def _written(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _quoted(value: object) -> str:
+    written = str(value).lower() if isinstance(value, bool) else str(value)
+    return quote(written, safe="/:, ", errors="surrogateescape")  # of a file whose name is not UTF-8
+
+
+def absolute_path(path: str) -> str:
+    """`path` without ``~``, links and relative parts where there is such a file or folder, else as it is."""
+    place = os.path.expanduser(path)  # noqa: PTH111  # Path raises for users who have no home
+    return os.path.realpath(place) if os.path.exists(place) else path  # noqa: PTH110  # and for hostile names

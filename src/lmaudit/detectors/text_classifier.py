@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from lmaudit.detectors.tokenizer_check import check_tokenizer
 from lmaudit.errors import DetectorError
 from lmaudit.model.hub import Spelling, as_setting, quiet_transformers, why_not_loaded
 from lmaudit.records import printable
@@ -171,19 +172,36 @@ def load_classifier(
         )
     if not tokenizer.is_fast:
         raise DetectorError(f"{printable(place)} has no fast tokenizer; save it with a tokenizer.json")
-    labels = tuple(str(module.config.id2label[i]) for i in range(module.config.num_labels))
+    check_tokenizer(tokenizer, place)
     pad_id = module.config.get_text_config().pad_token_id
     return TextClassifier(
         module=module,
         tokenizer=tokenizer,
-        labels=labels,
+        labels=_labels(module.config, place),
         max_tokens=_agreed_tokens(max_tokens, module, tokenizer, place),
         pad_id=None if pad_id is None or pad_id < 0 else int(pad_id),  # some configurations say -1
     )
 
 
+def _labels(config: Any, place: str) -> tuple[str, ...]:
+    names = config.id2label
+    if sorted(names) != list(range(config.num_labels)):
+        numbers = ", ".join(map(str, sorted(names)))
+        raise DetectorError(
+            f"{printable(place)}: expected id2label for classes 0 to {config.num_labels - 1}, got {printable(numbers)}; "
+            "mend its config.json"
+        )
+    return tuple(str(names[i]) for i in range(config.num_labels))
+
+
 def _agreed_tokens(wanted: int | None, module: Any, tokenizer: Any, place: str) -> int:
-    least, most = tokenizer.num_special_tokens_to_add() + 2, _tokens_readable(module, tokenizer)
+    n_special, most = tokenizer.num_special_tokens_to_add(), _tokens_readable(module, tokenizer)
+    if most <= n_special:
+        raise DetectorError(
+            f"{printable(place)} can read {most} tokens at once, and {n_special} are special ones, so no text fits; "
+            "mend its model_max_length or max_position_embeddings"
+        )
+    least = min(n_special + 2, most)
     if wanted is None:
         return most
     if not least <= wanted <= most:
@@ -198,4 +216,7 @@ def _tokens_readable(module: Any, tokenizer: Any) -> int:
     for name, part in module.named_modules():
         if name.endswith("position_embeddings") and getattr(part, "padding_idx", None) is not None:
             limits.append(part.num_embeddings - part.padding_idx - 1)  # RoBERTa counts from behind the pad token
-    return min((int(limit) for limit in limits if limit and 0 < limit < _NO_LIMIT), default=_FALLBACK_TOKENS)
+    return min(
+        (int(limit) for limit in limits if isinstance(limit, int | float) and 0 < limit < _NO_LIMIT),
+        default=_FALLBACK_TOKENS,
+    )

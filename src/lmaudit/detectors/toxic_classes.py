@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from lmaudit.errors import DetectorError
 from lmaudit.records import printable
 
+_SEVERAL = -1
 _NEGATED = re.compile(r"(?<![a-z])(non|not|no|un)[ _-]?tox")
 
 
@@ -24,10 +25,15 @@ def toxic_classes(label: str | None, labels: Sequence[str]) -> list[int]:
     if label is None:
         return [_plainly_toxic(labels)]
     numbers = {str(i): i for i in range(len(labels))}
-    numbers |= {
-        " ".join(name.lower().split()): i for i, name in reversed(list(enumerate(labels)))
-    }  # of two alike the first
+    names = [" ".join(name.lower().split()) for name in labels]
+    numbers |= {name: i for i, name in enumerate(names) if names.count(name) == 1}
+    numbers |= {name: _SEVERAL for name in names if names.count(name) > 1}
     return sorted({i for part in re.split("[+,]", label) for i in _numbers(part.strip(), numbers, labels)})
+
+
+def told_apart(labels: Sequence[str]) -> list[str]:
+    """`labels` with the index behind those that several classes have."""
+    return [f"{label} ({i})" if labels.count(label) > 1 else label for i, label in enumerate(labels)]
 
 
 def _plainly_toxic(labels: Sequence[str]) -> int:
@@ -45,6 +51,11 @@ def _numbers(part: str, numbers: Mapping[str, int], labels: Sequence[str]) -> li
     while words:
         for n in range(len(words), 0, -1):  # the longest name that fits
             if (name := " ".join(words[:n])) in numbers:
+                if numbers[name] == _SEVERAL:
+                    raise DetectorError(
+                        f"label: several classes are called {printable(name)!r}; give an index instead, the first class "
+                        f"is 0; {_there(labels)}"
+                    )
                 found.append(numbers[name])
                 del words[:n]
                 break

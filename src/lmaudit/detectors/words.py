@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import ClassVar
 
-from lmaudit.detectors.detector import Detector
+from lmaudit.detectors.detector import Detector, absolute_path
 from lmaudit.detectors.verdict import Verdict
 from lmaudit.errors import DetectorError
 from lmaudit.records import printable
@@ -45,14 +45,19 @@ class Words(Detector):
         """Hash of the list, and version of how words are found."""
         return f"sha256:{hashlib.sha256(self._content.encode()).hexdigest()[:16]} matching {MATCHING_VERSION}"
 
+    def _absolute_paths(self) -> dict[str, str]:
+        return {} if self.file is None else {"file": absolute_path(self.file)}
+
     @cached_property
     def _content(self) -> str:
         if self.file is None:
             return _own_list()
         try:
             return Path(self.file).expanduser().read_text(encoding="utf-8-sig")
-        except (OSError, ValueError) as error:  # also not UTF-8
-            reason = getattr(error, "strerror", None) or "it is not UTF-8"
+        except (OSError, ValueError, RuntimeError) as error:  # not UTF-8; ~ of a user who has no home
+            reason = getattr(error, "strerror", None) or (
+                "it is not UTF-8" if isinstance(error, ValueError) else str(error)
+            )
             raise DetectorError(
                 f"detector words: expected a list of words in {printable(self.file)}, got none: {reason}; check file="
             ) from error
