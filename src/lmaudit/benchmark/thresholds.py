@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
@@ -116,11 +115,13 @@ def _half(toxic: Mask, seed: int) -> Mask:
 def _cheapest(toxic: Mask, scores: Array, threshold: float, costs: Costs) -> float:
     """The threshold with the least cost; of equal ones the nearest to the present."""
     levels = np.unique(scores)
-    between = [_roundest(low, high) for low, high in pairwise(levels.tolist())]
-    candidates = np.unique(np.array([0.0, *between, 1.0, threshold]))
+    between = (levels[1:] + levels[:-1]) / 2
+    candidates = np.unique(np.r_[0.0, between, 1.0, threshold])
     cost = _cost(cells_at(toxic, scores, candidates), costs)
     cheapest = candidates[cost <= cost.min() + 1e-12]
-    return float(cheapest[np.abs(cheapest - threshold).argmin()])
+    best = float(cheapest[np.abs(cheapest - threshold).argmin()])
+    above = int(np.searchsorted(levels, best, side="right"))  # of two neighbouring scores it lies between
+    return best if best in (0.0, 1.0, threshold) else _roundest(float(levels[above - 1]), float(levels[above]))
 
 
 def _roundest(low: float, high: float) -> float:
