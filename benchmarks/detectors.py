@@ -174,8 +174,8 @@ def judged_texts(n: int, n_detectors: int) -> tuple[Dataset, list[Judged]]:
     judged = []
     for number in range(n_detectors):
         scores = np.clip(random.normal(np.where(toxic, 0.6, 0.4), 0.2), 0.0, 1.0)
-        everyone = np.ones(n, dtype=bool)
-        judged.append(Judged(f"detector {number}", "made", "1", 0.5, [], scores, everyone, scores > 0.5))
+        verdicts = [Verdict(score) for score in scores.tolist()]
+        judged.append(Judged.of(f"detector {number}", "made", "1", 0.5, verdicts))
     return dataset, judged
 
 
