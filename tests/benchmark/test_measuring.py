@@ -1,13 +1,14 @@
 """What a run makes of verdicts: arrays in, records out."""
 
 import json
+import os
 from dataclasses import astuple
 
 import numpy as np
 import pytest
 
 from lmaudit.benchmark import BenchmarkSettings, Judged, measure, run_benchmark
-from lmaudit.benchmark.cards import cards_of, cards_of_run, keep_cards
+from lmaudit.benchmark.cards import ValidationCard, cards_of, cards_of_run, keep_cards
 from lmaudit.benchmark.gate import check, parse_requirement
 from lmaudit.benchmark.kept import benchmark_of, misjudged
 from lmaudit.benchmark.tables import benchmark_tables, card_sheet, misjudged_sheet, records
@@ -252,6 +253,39 @@ def test_cards_are_kept_and_the_newest_comes_first(tmp_path, monkeypatch):
     assert first.sensitivity.value == 0.0
     keep_cards(cards_of_run(measure(other, [judged([0.9] * 40)], FAST)))
     assert [c.sensitivity.value for c in cards_of("d")] == [1.0, 0.0]
+
+
+def test_a_card_is_found_however_the_detector_was_written(tmp_path, monkeypatch):
+    """Settings that change no score make no other card, nor do ways to write a path; the threshold does."""
+    monkeypatch.setenv("LMAUDIT_DATA", str(tmp_path / "data"))
+    monkeypatch.chdir(tmp_path)
+    data = dataset()
+    name = os.fsdecode(b"\xff.csv")
+    rows = "".join(f"{text},{i % 2}\n" for i, text in enumerate(data.texts))
+    (tmp_path / name).write_text(f"text,s\n{rows}")
+    asked = parse_detector(f"recorded:{name}#s")
+    benchmark = measure(data, [Judged.by(asked, data)], FAST)
+    keep_cards(cards_of_run(benchmark))
+    for line in (f"recorded:./{name}#s", f"recorded:{tmp_path}/{name}#s"):
+        (card,) = cards_of(parse_detector(line).identity)
+        assert card.detector == asked.name
+        assert card == ValidationCard.from_json(json.loads(json.dumps(card.to_json())))
+    assert cards_of(parse_detector(f"recorded:{name}#s?threshold=0.3").identity) == []
+    record = json.loads(json.dumps(finite(benchmark.to_json(texts=True))))
+    assert cards_of_run(benchmark_of(record))[0].identity == asked.identity
+    del record["detectors"][0]["identity"]
+    assert cards_of_run(benchmark_of(record))[0].identity == asked.name, "of a run that was kept before there were any"
+
+
+def test_a_card_of_before_there_were_identities_goes_under_its_name(tmp_path, monkeypatch):
+    monkeypatch.setenv("LMAUDIT_DATA", str(tmp_path))
+    data = dataset()
+    keep_cards(cards_of_run(measure(data, [perfect(data)], FAST)))
+    (file,) = tmp_path.glob("cards/*/*.json")
+    record = json.loads(file.read_text())
+    del record["identity"]
+    file.write_text(json.dumps(record))
+    assert [card.identity for card in cards_of("d")] == ["d"]
 
 
 def test_what_is_no_card_is_passed_over(tmp_path, monkeypatch):

@@ -149,6 +149,10 @@ def test_classes_are_found_by_name_and_number(label, labels, expected):
     [
         (None, ("LABEL_0", "LABEL_1")),
         (None, ("toxic", "severe_toxic")),
+        (None, ("toxic", "toxic")),
+        ("toxic", ("toxic", "toxic", "x")),
+        ("toxic", ("Toxic ", "toxic")),
+        ("x+toxic", ("x", "toxic", "toxic")),
         (None, ("toxic", "non-toxic")),
         (None, ("non-toxic", "rude")),
         (None, ("not_toxic", "rude")),
@@ -232,10 +236,79 @@ def test_damaged_weights_are_told_in_one_line(tmp_path, bert):
     assert "damaged" in fails(f"hf:{folder}?activation=softmax")
 
 
+def without_tokenizer(folder):
+    for file in [*folder.glob("*token*"), *folder.glob("*vocab*"), *folder.glob("merges*")]:
+        file.unlink()
+
+
+@pytest.mark.parametrize("family", ["bert", "distilbert", "roberta", "gpt2", "llama"])
+def test_a_folder_without_a_tokenizer_is_refused(tmp_path, family):
+    """transformers makes up an empty one for most."""
+    folder = save_tiny_classifier(tmp_path, family)
+    without_tokenizer(folder)
+    message = fails(f"hf:{folder}?activation=softmax")
+    assert "has no tokenizer" in message or "cannot load" in message
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "gpt2"])
+def test_a_tokenizer_that_was_made_up_is_refused_with_its_settings_in_place(tmp_path, family):
+    folder = save_tiny_classifier(tmp_path, family)
+    without_tokenizer(folder)
+    (folder / "tokenizer_config.json").write_text("{}")
+    assert "knows no words" in fails(f"hf:{folder}?activation=softmax")
+
+
+def test_a_tokenizer_of_unknown_tokens_is_refused(tmp_path, bert):
+    folder = shutil.copytree(bert, tmp_path / "empty")
+    written = json.loads((folder / "tokenizer.json").read_text())
+    written["model"]["vocab"] = {f"[unused {i}]" if i > 3 else t: i for t, i in written["model"]["vocab"].items()}
+    (folder / "tokenizer.json").write_text(json.dumps(written))
+    assert "knows no words" in fails(f"hf:{folder}?activation=softmax")
+
+
+def test_classes_without_a_number_of_their_own_are_told(tmp_path, bert):
+    folder = shutil.copytree(bert, tmp_path / "gaps")
+    config = json.loads((folder / "config.json").read_text())
+    config["id2label"] = {"0": "toxic", "2": "b", "5": "c"}
+    (folder / "config.json").write_text(json.dumps(config))
+    assert "expected id2label for classes 0 to 2, got 0, 2, 5" in fails(f"hf:{folder}?activation=softmax")
+
+
+def test_classes_of_one_name_are_told_apart_by_their_index(tmp_path):
+    folder = save_tiny_classifier(tmp_path, "bert", labels=("toxic", "toxic", "x"))
+    assert "several classes are called 'toxic'" in fails(f"hf:{folder}?activation=softmax&label=toxic")
+    (verdict,) = parse_detector(f"hf:{folder}?activation=softmax&label=1").judge(["you"])
+    assert list(verdict.attributes) == ["toxic (0)", "toxic (1)", "x"]
+    assert verdict.score == verdict.attributes["toxic (1)"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "told"), [(1, "so no text fits"), (2, "so no text fits"), (3, None), ("many", "expected a number")]
+)
+def test_a_model_that_no_text_fits_is_told(tmp_path, bert, limit, told):
+    folder = shutil.copytree(bert, tmp_path / "short")
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps({**settings, "model_max_length": limit}))
+    line = f"hf:{folder}?activation=softmax"
+    if told:
+        assert told in fails(line)
+        assert told in fails(f"{line}&max_tokens=5")
+    else:
+        assert parse_detector(line).judge(["you are here"])[0].score is not None
+
+
+def test_files_whose_names_are_not_utf8_are_part_of_the_version(tmp_path, bert):
+    folder = shutil.copytree(bert, tmp_path / "odd")
+    before = parse_detector(f"hf:{folder}").version
+    (folder / os.fsdecode(b"\xff.txt")).write_text("x")
+    assert parse_detector(f"hf:{folder}").version != before
+
+
 @pytest.mark.parametrize(
     ("line", "told"),
     [
         ("hf", "expected hf:MODEL"),
+        ("hf:~nobody-of-this-name/model", "home"),
         ("hf:./nowhere", "a folder or a Hub id"),
         ("hf:nowhere/at-all", "the Hub cannot be reached"),
         ("hf:a/b?dtype=int8", "dtype"),

@@ -206,7 +206,7 @@ def test_a_class_inside_another_can_be_named():
         ("typo", "has no attribute 'Lenght'"),
         ("nothing", "expected a subclass of Detector"),
         ("extra", "expected a subclass of Detector"),
-        ("module", "got a module"),
+        ("module", "of type module"),
         ("gone", "no_such_module"),
         ("garbled", "cannot be imported"),
         ("leaving", "SystemExit: 7"),

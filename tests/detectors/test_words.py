@@ -128,3 +128,9 @@ def test_a_list_that_cannot_be_used_is_told_in_one_line(tmp_path, content):
 
 def test_a_masked_word_is_read_as_the_first_entry_that_fits():
     assert list(WordList("dame\ndamn\nham").found("d**e da*n h*m h** ***")) == ["dame", "damn", "ham"]
+
+
+def test_the_home_of_nobody_is_told_in_one_line():
+    with pytest.raises(DetectorError, match="expected a list of words in ~nobody-of-this-name/words") as caught:
+        parse_detector("words?file=~nobody-of-this-name/words").judge(["a"])
+    assert str(caught.value).isprintable()

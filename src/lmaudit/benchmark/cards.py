@@ -38,6 +38,7 @@ class ValidationCard:
 
     Attributes:
         detector: the line that makes it.
+        identity: what it is kept under, `Detector.identity`.
         version: that was measured.
         threshold: called toxic above this.
         benchmark: name of the data set.
@@ -57,6 +58,7 @@ class ValidationCard:
     """
 
     detector: str
+    identity: str
     version: str
     threshold: float
     benchmark: str
@@ -86,6 +88,7 @@ class ValidationCard:
         for name in ("coverage", "sensitivity", "specificity", "f1", "always_f1"):
             fields[name] = Estimate(**fields[name])
         spots = fields["blind_spots"]
+        fields.setdefault("identity", fields["detector"])  # older cards have none
         return cls(**{**fields, "blind_spots": None if spots is None else tuple(spots)})
 
 
@@ -104,6 +107,7 @@ def _card(benchmark: Benchmark, record: DetectorRecord, always_f1: Estimate) -> 
     data = benchmark.dataset
     return ValidationCard(
         detector=record.name,
+        identity=record.identity,
         version=record.version,
         threshold=record.threshold,
         benchmark=data.name,
@@ -163,13 +167,13 @@ def keep_cards(cards: Sequence[ValidationCard]) -> None:
             partial.replace(place)
 
 
-def cards_of(detector: str | None) -> list[ValidationCard]:
+def cards_of(identity: str | None) -> list[ValidationCard]:
     """The cards of a detector, newest first; empty: it is unvalidated.
 
     Args:
-        detector: its name, as `Detector.name` gives it; None: the cards of all detectors.
+        identity: of the detector, as `Detector.identity` gives it; None: the cards of all detectors.
     """
-    folders = sorted((data_directory() / "cards").glob("*")) if detector is None else [_folder(detector)]
+    folders = sorted((data_directory() / "cards").glob("*")) if identity is None else [_folder(identity)]
     paths = [path for folder in folders for path in sorted(folder.glob("*.json"))]
     found = [card for path in paths if (card := _read(path)) is not None]
     return sorted(found, key=lambda card: card.date, reverse=True)
@@ -187,9 +191,10 @@ def _read(path: Path) -> ValidationCard | None:
 def _place(card: ValidationCard) -> Path:
     which = canonical_json([card.version, card.benchmark, card.benchmark_version])
     name = re.sub(r"[^A-Za-z0-9.-]+", "-", card.benchmark)[:40]
-    return _folder(card.detector) / f"{name}-{hashlib.sha256(which.encode()).hexdigest()[:12]}.json"
+    return _folder(card.identity) / f"{name}-{hashlib.sha256(which.encode()).hexdigest()[:12]}.json"
 
 
-def _folder(detector: str) -> Path:
-    readable = re.sub(r"[^A-Za-z0-9.-]+", "-", detector)[:40]
-    return data_directory() / "cards" / f"{readable}-{hashlib.sha256(detector.encode()).hexdigest()[:12]}"
+def _folder(identity: str) -> Path:
+    readable = re.sub(r"[^A-Za-z0-9.-]+", "-", identity)[:40]
+    digest = hashlib.sha256(identity.encode(errors="surrogatepass")).hexdigest()  # of files whose names are not UTF-8
+    return data_directory() / "cards" / f"{readable}-{digest[:12]}"

@@ -22,6 +22,7 @@ class Judged:
 
     Attributes:
         name: of the detector.
+        identity: of the detector.
         kind: of the detector.
         version: of the detector.
         threshold: of the detector.
@@ -32,6 +33,7 @@ class Judged:
     """
 
     name: str
+    identity: str
     kind: str
     version: str
     threshold: float
@@ -45,15 +47,29 @@ class Judged:
         """Ask a detector."""
         name = detector.name
         told = None if on_verdict is None else lambda index, verdict: on_verdict(name, index, verdict)
+        version, identity = (
+            detector.version,
+            detector.identity,
+        )  # what is broken in them is told before hours of judging
         verdicts = detector.judge(dataset.texts, told)
-        return cls.of(name, detector.kind, detector.version, detector.threshold, verdicts)
+        return cls.of(name, detector.kind, version, detector.threshold, verdicts, identity=identity)
 
     @classmethod
-    def of(cls, name: str, kind: str, version: str, threshold: float, verdicts: list[Verdict]) -> Judged:
-        """From verdicts that are there already."""
+    def of(
+        cls,
+        name: str,
+        kind: str,
+        version: str,
+        threshold: float,
+        verdicts: list[Verdict],
+        *,
+        identity: str | None = None,
+    ) -> Judged:
+        """From verdicts that are there already; without an identity, the name is that."""
         scores = np.array([0.0 if v.score is None else v.score for v in verdicts])
         answered = np.array([v.score is not None for v in verdicts], dtype=bool)
-        return cls(name, kind, version, threshold, verdicts, scores, answered, answered & (scores > threshold))
+        called = answered & (scores > threshold)
+        return cls(name, identity or name, kind, version, threshold, verdicts, scores, answered, called)
 
     @property
     def graded(self) -> bool:

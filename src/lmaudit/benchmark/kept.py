@@ -32,13 +32,16 @@ def benchmark_of(record: Mapping[str, Any]) -> Benchmark:
         version=data["version"],
         problems=tuple(data["problems"]),
     )
-    judged = [
-        Judged.of(d["name"], d["kind"], d["version"], d["threshold"], [Verdict.from_json(v) for v in d["verdicts"]])
-        for d in record["detectors"]
-    ]
+    judged = [_judged(detector) for detector in record["detectors"]]
     costs = Costs(**settings["costs"])
     again = measure(dataset, judged, BenchmarkSettings(settings["n_resamples"], settings["seed"], costs))
     return replace(again, created=record["created"])
+
+
+def _judged(record: Mapping[str, Any]) -> Judged:
+    verdicts = [Verdict.from_json(verdict) for verdict in record["verdicts"]]
+    name, kind, version, threshold = (record[key] for key in ("name", "kind", "version", "threshold"))
+    return Judged.of(name, kind, version, threshold, verdicts, identity=record.get("identity"))  # older runs have none
 
 
 @dataclass(frozen=True)

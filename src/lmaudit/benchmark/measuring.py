@@ -125,6 +125,7 @@ class _Measuring:
         answers = judged.scores[judged.answered], toxic[judged.answered]
         return DetectorRecord(
             name=judged.name,
+            identity=judged.identity,
             kind=judged.kind,
             version=judged.version,
             threshold=judged.threshold,

@@ -105,6 +105,7 @@ class DetectorRecord:
 
     Attributes:
         name: the line that makes it.
+        identity: what its card is kept under: the line without settings that change no score, paths made absolute.
         kind: of detector.
         version: of its weights or service.
         threshold: called toxic above this.
@@ -127,6 +128,7 @@ class DetectorRecord:
     """
 
     name: str
+    identity: str
     kind: str
     version: str
     threshold: float

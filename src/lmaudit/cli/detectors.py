@@ -59,14 +59,14 @@ def card(
     from lmaudit.benchmark.tables import card_sheet
     from lmaudit.detectors import parse_detector
 
-    name = None if detector is None else parse_detector(detector).name
-    cards = cards_of(name)
+    asked = None if detector is None else parse_detector(detector)
+    cards = cards_of(None if asked is None else asked.identity)
     if as_json:
         typer.echo(json.dumps(finite([found.to_json() for found in cards]), indent=2))
     elif cards:
         print_sheets(Terminal(), [card_sheet(found) for found in cards])
     if not cards:
-        shown = printable(name or "DETECTOR")
-        who = "no detector was measured here" if name is None else f"{shown} is unvalidated"
+        shown = printable("DETECTOR" if asked is None else asked.name)
+        who = "no detector was measured here" if asked is None else f"{shown} is unvalidated"
         typer.echo(f"{who}: measure it with  lmaudit benchmark --detector {shlex.quote(shown)}", err=True)
         raise typer.Exit(1)

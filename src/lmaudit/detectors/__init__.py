@@ -67,7 +67,7 @@ def _loaded(entry: EntryPoint) -> type[Detector]:
     except BaseException as error:  # of another package: anything may go wrong in it, and SystemExit would end us
         raise DetectorError(f"detector {name} cannot be imported from {place}: {reason_of(error)}") from error
     if not (isinstance(found, type) and issubclass(found, Detector)):
-        what = found.__name__ if isinstance(found, type) else f"a {type(found).__name__}"
+        what = found.__name__ if isinstance(found, type) else f"an object of type {type(found).__name__}"
         raise DetectorError(f"detector {name}: expected a subclass of Detector at {place}, got {printable(what)}")
     if (reason := why_unfit(entry.name, found)) is not None:
         raise DetectorError(f"detector {name} from {place} is broken: {printable(reason)}; tell its makers")

@@ -188,8 +188,8 @@ def _labels(config: Any, place: str) -> tuple[str, ...]:
     if sorted(names) != list(range(config.num_labels)):
         numbers = ", ".join(map(str, sorted(names)))
         raise DetectorError(
-            f"{printable(place)}: expected id2label for classes 0 to {config.num_labels - 1}, got {printable(numbers)}; "
-            "mend its config.json"
+            f"{printable(place)}: expected id2label for classes 0 to {config.num_labels - 1}, got {printable(numbers)}"
+            "; mend its config.json"
         )
     return tuple(str(names[i]) for i in range(config.num_labels))
 
@@ -216,7 +216,4 @@ def _tokens_readable(module: Any, tokenizer: Any) -> int:
     for name, part in module.named_modules():
         if name.endswith("position_embeddings") and getattr(part, "padding_idx", None) is not None:
             limits.append(part.num_embeddings - part.padding_idx - 1)  # RoBERTa counts from behind the pad token
-    return min(
-        (int(limit) for limit in limits if isinstance(limit, int | float) and 0 < limit < _NO_LIMIT),
-        default=_FALLBACK_TOKENS,
-    )
+    return min((int(limit) for limit in limits if limit and 0 < limit < _NO_LIMIT), default=_FALLBACK_TOKENS)

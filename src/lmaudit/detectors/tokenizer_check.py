@@ -14,11 +14,14 @@ _FILES = ("*token*", "*vocab*", "*merges*", "*.model", "*spiece*", "*.spm", "*.b
 
 
 def check_tokenizer(tokenizer: Any, place: str) -> None:
-    """Refuse a tokenizer to which every text is the same.
+    """Refuse a tokenizer to which every text is the same, or that says no length.
 
     Raises:
         DetectorError: there are no files of it in the folder `place`, or it knows none of the commonest words.
     """
+    limit = tokenizer.model_max_length
+    if not isinstance(limit, int | float):
+        raise DetectorError(f"{printable(place)}: expected a number as its model_max_length, got {printable(limit)}")
     folder = Path(place)
     if folder.is_dir() and tokenizer.vocab_files_names and not any(any(folder.glob(name)) for name in _FILES):
         raise DetectorError(f"{printable(place)} has no tokenizer; save the one that it was trained with beside it")

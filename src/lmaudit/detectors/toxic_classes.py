@@ -53,8 +53,8 @@ def _numbers(part: str, numbers: Mapping[str, int], labels: Sequence[str]) -> li
             if (name := " ".join(words[:n])) in numbers:
                 if numbers[name] == _SEVERAL:
                     raise DetectorError(
-                        f"label: several classes are called {printable(name)!r}; give an index instead, the first class "
-                        f"is 0; {_there(labels)}"
+                        f"label: several classes are called {printable(name)!r}; give an index instead, from 0; "
+                        f"{_there(labels)}"
                     )
                 found.append(numbers[name])
                 del words[:n]

@@ -55,9 +55,8 @@ class Words(Detector):
         try:
             return Path(self.file).expanduser().read_text(encoding="utf-8-sig")
         except (OSError, ValueError, RuntimeError) as error:  # not UTF-8; ~ of a user who has no home
-            reason = getattr(error, "strerror", None) or (
-                "it is not UTF-8" if isinstance(error, ValueError) else str(error)
-            )
+            undecodable = "it is not UTF-8" if isinstance(error, ValueError) else str(error)
+            reason = getattr(error, "strerror", None) or undecodable
             raise DetectorError(
                 f"detector words: expected a list of words in {printable(self.file)}, got none: {reason}; check file="
             ) from error
