@@ -70,9 +70,14 @@ def fetch_published(file: PublishedFile, cache: Path | None = None) -> Path:
 def _download(file: PublishedFile, partial: Path, place: Path) -> None:
     import httpx2
 
+    from lmaudit.remote.surroundings import blamed_on_environment, through_proxy
+
     otherwise = f"download it where there is network and give its folder with --data, keeping the name {file.file_name}"
     try:
-        with httpx2.stream("GET", file.url, timeout=_TIMEOUT_S, follow_redirects=True) as response:
+        with (
+            blamed_on_environment(FetchError, f"cannot fetch {file.url}"),
+            httpx2.stream("GET", file.url, timeout=_TIMEOUT_S, follow_redirects=True) as response,
+        ):
             response.raise_for_status()
             content = b""
             for chunk in response.iter_bytes():
@@ -80,7 +85,8 @@ def _download(file: PublishedFile, partial: Path, place: Path) -> None:
                 if len(content) > file.size_bytes:
                     break
     except httpx2.HTTPError as error:
-        raise FetchError(f"cannot fetch {file.url}: {_reason(error)}; {otherwise}") from error
+        proxy = through_proxy() if isinstance(error, httpx2.TransportError) else ""
+        raise FetchError(f"cannot fetch {file.url}: {_reason(error)}{proxy}; {otherwise}") from error
     came = hashlib.sha256(content).hexdigest()
     if came != file.sha256:
         raise FetchError(f"expected {file.url} with SHA-256 {file.sha256}, got {came}; {otherwise}")

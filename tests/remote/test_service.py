@@ -14,7 +14,7 @@ from email.utils import format_datetime
 import pytest
 
 from lmaudit.errors import DetectorError
-from lmaudit.remote import KEPT_FAILING, Endpoint, Reply, RequestSettings, Service
+from lmaudit.remote import KEPT_FAILING, Endpoint, Reply, RequestSettings, Service, ServiceWarning
 from lmaudit.remote.asking import Asking
 from remote.loopback import Answer, Asked, Behaviour, Loopback, most_in_a_window
 
@@ -187,7 +187,7 @@ def test_a_redirect_is_not_followed() -> None:
 
 def test_the_breaker_opens_and_says_so() -> None:
     settings = RequestSettings(tries=2, backoff_s=0.001, give_up_after=3, concurrency=1)
-    with pytest.warns(UserWarning, match=r"test: 3 requests in a row failed \(HTTP 500\); 17 texts were not asked"):
+    with pytest.warns(ServiceWarning, match=r"test: 3 requests in a row failed \(HTTP 500\); 17 texts were not asked"):
         replies, asked = ask(lambda *_: Answer(500), n=20, settings=settings)
     assert len(asked) == 6
     assert [reply.failure for reply in replies] == ["HTTP 500"] * 3 + [KEPT_FAILING] * 17
@@ -268,12 +268,12 @@ def test_the_key_is_in_no_log_repr_or_reply(caplog: pytest.LogCaptureFixture) ->
     echo = lambda number, request: Answer([500, 200][number % 2], body={"sent": list(request.body)})  # noqa: E731
     with Loopback(echo) as server:
         asking = service(server.url)
-        client = asking.open_client()
+        (line,) = asking.open_lines(1)
         replies = list(asking.ask([[{"x": 1}]] * 4))
         shown = repr(
-            [replies, asking, vars(asking), client.headers, asking.endpoint, asking.endpoint.key(), vars(client)]
+            [replies, asking, vars(asking), asking.endpoint, asking.endpoint.key(), vars(line), vars(line.client)]
         )
-        client.close()
+        line.close()
     assert server.asked[0].headers["Authorization"].endswith(KEY)
     assert KEY not in shown
     assert caplog.records

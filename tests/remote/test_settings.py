@@ -20,6 +20,27 @@ def test_what_is_no_address_is_refused(bad: str) -> None:
         URL.validate_python(bad)
 
 
+@pytest.mark.parametrize(
+    "host",
+    ["a..b", ".a", "999.999.999.999", "1.2.3", "a" * 300, ".".join(["a" * 60] * 5), "💩.la", "[::g]", "\udc80.la", "*"],
+)
+def test_a_host_that_cannot_exist_is_one_line_when_it_is_given(host: str) -> None:
+    if host in ("1.2.3", "*"):  # the look-up alone can tell
+        assert URL.validate_python(f"https://{host}/v1")
+        return
+    for kind in ("lm:model", "perspective", "openai-moderation"):
+        with pytest.raises(InputError, match="base_url: expected") as caught:
+            parse_detector(f"{kind}?base_url=https://{host}/v1")
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://bücher.example/v1", "http://[::1]:8000/v1", "http://a.b./v1", "http://10.0.0.1", "http://a_b/v1"]
+)
+def test_hosts_that_can_exist_are_taken(url: str) -> None:
+    assert URL.validate_python(url) == url
+
+
 @pytest.mark.parametrize("secret", ["https://me:s3cret@host/v1", "https://host/v1?key=s3cret", "https://host/#s3cret"])
 def test_an_address_that_could_hold_a_secret_is_refused_without_quoting_it(secret: str) -> None:
     with pytest.raises(InputError) as caught:

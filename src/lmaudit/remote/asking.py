@@ -12,11 +12,14 @@ from lmaudit.remote.pace import Pace, StoppedError
 from lmaudit.remote.reply import SKIPPED, Reply
 
 if TYPE_CHECKING:
-    import httpx2
-
+    from lmaudit.remote.line import Line
     from lmaudit.remote.service import Body, Service
 
 _LOOK_S = 0.5  # some platforms let no Ctrl-C through while a thread waits for another without an end
+
+
+class ServiceWarning(UserWarning):
+    """A service was given up; what was not asked is missing."""
 
 
 class Breaker:
@@ -46,7 +49,7 @@ class Asking:
     """One round of questions to a service. Threads send; the thread that iterates `answers` gets what came.
 
     The threads are daemons and nobody joins them: a request under way may take as long as its timeout, and neither
-    Ctrl-C nor the end of the program shall wait for it. The last thread to end closes the client.
+    Ctrl-C nor the end of the program shall wait for it.
     """
 
     def __init__(self, service: Service, groups: Sequence[Sequence[Body]]) -> None:
@@ -94,14 +97,13 @@ class Asking:
             self._arrived.popleft()  # only now: an interrupt before it must not lose the item
 
     def _start(self) -> None:
-        client = self._service.open_client() if self._n_threads else None
-        for _ in range(self._n_threads):
-            threading.Thread(target=self._work, args=(client,), daemon=True, name="lmaudit-remote").start()
+        for line in self._service.open_lines(self._n_threads):
+            threading.Thread(target=self._work, args=(line,), daemon=True, name="lmaudit-remote").start()
 
-    def _work(self, client: httpx2.Client) -> None:
+    def _work(self, line: Line) -> None:
         try:
             while (index := self._next()) is not None:
-                replies = [SKIPPED] if self._breaker.open.is_set() else self._ask_group(client, self._groups[index])
+                replies = [SKIPPED] if self._breaker.open.is_set() else self._ask_group(line, self._groups[index])
                 self._arrived.append((index, replies))
                 self._news.set()
         except StoppedError:
@@ -109,33 +111,27 @@ class Asking:
         except BaseException as error:  # raised again where the answers are awaited
             self._error = error
         finally:
-            self._leave(client)
+            self._news.set()
+            line.close()
 
     def _next(self) -> int | None:
         with self._lock:
             return None if self._stopped.is_set() or self._error else next(self._indices, None)
 
-    def _ask_group(self, client: httpx2.Client, group: Sequence[Body]) -> list[Reply]:
+    def _ask_group(self, line: Line, group: Sequence[Body]) -> list[Reply]:
         replies: list[Reply] = []
         for body in group:
-            reply = self._service.post(client, self._pace, self._breaker.open, body)
+            reply = self._service.post(line, self._pace, self._breaker.open, body)
             self._breaker.note(reply)
             replies.append(reply)
             if reply.failure is not None:
                 break
         return replies
 
-    def _leave(self, client: httpx2.Client) -> None:
-        self._news.set()
-        with self._lock:
-            self._n_threads -= 1
-            last = self._n_threads == 0
-        if last:
-            client.close()
-
     def _tell(self, n_skipped: int) -> None:
         warnings.warn(
             f"{self._service.endpoint.name}: {self._service.settings.give_up_after} requests in a row failed "
             f"({self._breaker.last_failure}); {n_skipped} texts were not asked: try again later",
+            ServiceWarning,
             stacklevel=2,
         )

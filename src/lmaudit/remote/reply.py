@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,10 +34,10 @@ SKIPPED = Reply(failure=KEPT_FAILING)
 """Of a request that was not sent any more."""
 
 
-def read_json(content: bytes) -> dict[str, Any] | None:
-    """The JSON object in `content`; None: it is something else."""
+def read_json(content: bytes, clean: Callable[[object], object]) -> dict[str, Any] | None:
+    """The JSON object in `content`, as `clean` leaves it; None: it is something else."""
     try:
-        value = json.loads(content)
+        value = clean(json.loads(content))
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
-import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 import httpx2
@@ -14,14 +14,19 @@ from lmaudit.errors import DetectorError
 from lmaudit.records import canonical_json
 from lmaudit.remote.again import TOO_MANY_REQUESTS, is_passing, retries, seconds_asked
 from lmaudit.remote.endpoint import Endpoint
+from lmaudit.remote.line import Deadline, Line
 from lmaudit.remote.pace import Pace
+from lmaudit.remote.redaction import Redaction
 from lmaudit.remote.reply import SKIPPED, Reply, read_json
 from lmaudit.remote.settings import RequestSettings
+from lmaudit.remote.surroundings import blamed_on_environment
 
 Body = Mapping[str, Any]
 """A JSON object to be sent."""
 
-_LARGEST_ANSWER = 8 * 2**20  # bytes, unpacked
+_LARGEST_ANSWER = 2**20  # bytes; those that are meant have some thousands
+
+_LATE = Reply(failure="no answer in time", passing=True)
 
 
 class Service:
@@ -38,6 +43,7 @@ class Service:
     def __init__(self, endpoint: Endpoint, settings: RequestSettings) -> None:
         self.endpoint, self.settings = endpoint, settings
         self._auth = endpoint.auth(allow_http=settings.allow_http)
+        self._redaction = Redaction(endpoint.key(allow_http=settings.allow_http))
 
     def ask(self, groups: Sequence[Sequence[Body]]) -> Generator[tuple[int, list[Reply]], None, None]:
         """The replies to each group of requests, as they become known, in any order; see `asking.Asking`.
@@ -53,19 +59,31 @@ class Service:
 
         return Asking(self, groups).answers()
 
-    def open_client(self) -> httpx2.Client:
-        """A client for the time of one `ask`; whoever opens it closes it."""
-        settings = self.settings
+    def open_lines(self, n: int) -> list[Line]:
+        """So many connections, for the time of one `ask`; whoever takes one closes it.
+
+        Raises:
+            DetectorError: the environment names a proxy or certificates that cannot be used.
+        """
+        trusting = not self.endpoint.loopback  # no proxy stands between this machine and itself
+        with blamed_on_environment(DetectorError, self.endpoint.name):
+            context = httpx2.create_ssl_context(trust_env=trusting)  # one for all: reading certificates takes long
+            return [Line(self._open_client(context, trusting)) for _ in range(n)]
+
+    def _open_client(self, context: ssl.SSLContext, trusting: bool) -> httpx2.Client:
+        # An answer that comes packed although none was asked for is not unpacked: a small one may become a huge one.
+        headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
         return httpx2.Client(
             auth=self._auth,
-            headers={"User-Agent": f"lmaudit/{__version__}", "Content-Type": "application/json"},
-            timeout=httpx2.Timeout(settings.timeout_s, pool=None),
-            limits=httpx2.Limits(max_connections=settings.concurrency, max_keepalive_connections=settings.concurrency),
+            headers={"User-Agent": f"lmaudit/{__version__}", **headers},
+            timeout=httpx2.Timeout(self.settings.timeout_s, pool=None),
+            limits=httpx2.Limits(max_connections=1, max_keepalive_connections=1),
             follow_redirects=False,  # the key is for this address only
-            trust_env=not self.endpoint.loopback,  # no proxy stands between this machine and itself
+            verify=context,
+            trust_env=trusting,
         )
 
-    def post(self, client: httpx2.Client, pace: Pace, give_up: threading.Event, body: Body) -> Reply:
+    def post(self, line: Line, pace: Pace, give_up: threading.Event, body: Body) -> Reply:
         """One request with its tries.
 
         Raises:
@@ -80,26 +98,36 @@ class Service:
 
         content = canonical_json(body).encode()
         loop = retries(self.settings, pause, give_up)
-        return loop(lambda: SKIPPED if give_up.is_set() else self._try(client, pace, content))
+        return loop(lambda: SKIPPED if give_up.is_set() else self._try(line, pace, content))
 
-    def _try(self, client: httpx2.Client, pace: Pace, content: bytes) -> Reply:
+    def _try(self, line: Line, pace: Pace, content: bytes) -> Reply:
+        with pace.departure() as departure, Deadline(line, self.settings.timeout_s) as deadline:
+
+            def trace(event: str, info: Mapping[str, Any]) -> None:
+                departure(event, info)
+                deadline(event, info)
+
+            reply = self._sent(line, pace, content, trace)
+        return _LATE if deadline.passed else reply
+
+    def _sent(self, line: Line, pace: Pace, content: bytes, trace: Callable[..., None]) -> Reply:
         try:
             with (
-                pace.departure() as departure,
-                client.stream("POST", self.endpoint.url, content=content, extensions={"trace": departure}) as response,
+                blamed_on_environment(DetectorError, self.endpoint.name),
+                line.client.stream("POST", self.endpoint.url, content=content, extensions={"trace": trace}) as response,
             ):
-                received = _read(response, self.settings.timeout_s)
+                received = _read(response)
         except httpx2.TimeoutException:
-            return Reply(failure="no answer in time", passing=True)
+            return _LATE
         except httpx2.TransportError:
             return Reply(failure="the connection failed", passing=True)
-        except httpx2.RequestError:  # e.g. damaged compression
+        except httpx2.RequestError:
             return Reply(failure="the answer cannot be read")
         return self._reply(response, received, pace)
 
     def _reply(self, response: httpx2.Response, received: bytes, pace: Pace) -> Reply:
         status = response.status_code
-        body = read_json(received)
+        body = read_json(received, self._redaction)
         if 200 <= status < 300:
             return Reply(body or {}, status, None if body is not None else "the answer is not a JSON object")
         self._check_refusal(status)
@@ -120,14 +148,13 @@ class Service:
             )
 
 
-def _read(response: httpx2.Response, timeout_s: float) -> bytes:
-    """The body; the library's own errors for one that comes drop by drop, or does not end."""
-    deadline_s = time.monotonic() + timeout_s
+def _read(response: httpx2.Response) -> bytes:
+    """The body; the library's own error for one that does not end, or is packed."""
+    if response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
+        raise httpx2.DecodingError("packed")
     received = bytearray()
-    for piece in response.iter_bytes():
+    for piece in response.iter_raw():
         received += piece
         if len(received) > _LARGEST_ANSWER:
             raise httpx2.DecodingError("too long")
-        if time.monotonic() > deadline_s:
-            raise httpx2.ReadTimeout("too slow")
     return bytes(received)

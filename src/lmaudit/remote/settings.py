@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 from urllib.parse import urlsplit
 
+import httpx2
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+_LONGEST_HOST = 253  # characters of a name in DNS
 
 
 def _checked_url(url: str) -> str:
@@ -19,7 +22,19 @@ def _checked_url(url: str) -> str:
         raise ValueError("expected an address like https://host/v1")
     if "@" in parts.netloc or parts.query or parts.fragment:
         raise ValueError("expected an address without user, password or query; keys come from environment variables")
+    if not _is_host(url):
+        raise ValueError("expected a host that can exist, like https://host/v1")
     return url.rstrip("/")
+
+
+def _is_host(url: str) -> bool:
+    """Whether whoever connects there gets as far as looking the host up."""
+    try:
+        host = httpx2.URL(url).raw_host.decode("ascii")
+        host.encode("idna")  # as the look-up does: it refuses labels that are empty or too long
+    except (httpx2.InvalidURL, ValueError):
+        return False
+    return 0 < len(host) <= _LONGEST_HOST
 
 
 BaseUrl = Annotated[str, AfterValidator(_checked_url)]
@@ -41,7 +56,7 @@ class RequestSettings(BaseModel):
     Attributes:
         rate: requests a second that are allowed, over all threads, retries included; None: as many as come about.
         concurrency: requests under way at once, at most.
-        timeout_s: for connecting, and for the whole of an answer, in seconds.
+        timeout_s: for connecting, and then for all from sending a request to the end of its answer, in seconds.
         tries: of one request, the first included.
         max_wait_s: after a request's first try began, no wait for a further one ends later than this, in seconds. A
             service that asks to be left alone for longer is not asked again.
