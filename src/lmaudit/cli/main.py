@@ -6,9 +6,11 @@ import io
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -94,7 +96,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             stream.reconfigure(errors="backslashreplace")
     arguments, debug = _prepare(list(sys.argv[1:] if argv is None else argv))
     try:
-        app(arguments, prog_name="lmaudit")
+        with _own_warnings_as_notices():
+            app(arguments, prog_name="lmaudit")
     except LmauditError as error:
         if debug:
             traceback.print_exc()
@@ -107,6 +110,22 @@ def main(argv: Sequence[str] | None = None) -> None:
             raise
         typer.echo(f"error: cannot write the output: {error.strerror}", err=True)
         sys.exit(2)
+
+
+@contextmanager
+def _own_warnings_as_notices() -> Iterator[None]:
+    """Warnings of lmaudit's own categories are one line for people; those of others stay as they are."""
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def show_notice(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+            if category.__module__.partition(".")[0] == "lmaudit":
+                typer.echo(f"notice: {printable(str(message))}", err=True)
+            else:
+                show(message, category, *where, **more)
+
+        warnings.showwarning = show_notice
+        yield
 
 
 def _prepare(arguments: list[str]) -> tuple[list[str], bool]:
