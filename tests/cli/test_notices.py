@@ -34,7 +34,7 @@ def test_a_service_that_is_given_up_is_one_line(tmp_path):
 
 
 def test_warnings_of_others_stay_as_they_are_and_so_does_python(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.warns(DeprecationWarning, match="of others") as theirs:
+    with pytest.warns(DeprecationWarning, match="of others") as theirs:  # noqa: PT031 -- what is inside restores
         before = warnings.showwarning
         with _own_warnings_as_notices():
             warnings.simplefilter("always")
