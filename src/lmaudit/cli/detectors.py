@@ -33,7 +33,7 @@ def detectors(as_json: JsonOption = False) -> None:
             continue
         settings = [name for name in found.model_fields if name != "target"]
         form = f"{kind}:{found.takes}" if found.takes else kind
-        here = all(find_spec(package) is not None for package in found.packages)
+        here = all(is_here(package) for package in found.packages)
         rows.append({"detector": form, "needs": found.needs, "here": here, "settings": settings})
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
@@ -43,6 +43,14 @@ def detectors(as_json: JsonOption = False) -> None:
     )
     note = "Settings: --detector 'KIND:TARGET?setting=value&setting=value'. A text is toxic above `threshold`."
     print_sheets(Terminal(), [Sheet("Detectors", ("detector", "needs", "packages here", "settings"), cells, note)])
+
+
+def is_here(package: str) -> bool:
+    """Whether Python would find what is to be imported under this name."""
+    try:
+        return find_spec(package) is not None
+    except (ImportError, ValueError, AttributeError):  # of a dotted name: what stands before the dot is not here
+        return False
 
 
 def card(
