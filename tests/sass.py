@@ -1,11 +1,12 @@
 """The 250 texts of SASS with their recorded answers, where the shared data stand beside the repository."""
 
 import csv
-from pathlib import Path
 
 import pytest
 
-PATH = Path(__file__).parents[1] / ".." / "shared" / "data" / "sass" / "recorded_answers.csv"
+from paths import DATA
+
+PATH = DATA / "sass" / "recorded_answers.csv"
 
 
 def sass_rows():

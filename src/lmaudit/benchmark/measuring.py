@@ -1,6 +1,6 @@
 """From verdicts to records.
 
-Each table first says which statistics it needs and then reads their estimates: so all share one set of resamples.
+Each table first says which statistics it needs and then reads their estimates, so that all are estimated at once.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class DetectorContract:
     @pytest.fixture
     def detector(self) -> Detector:
         """The detector under test, loaded anew or shared between tests."""
-        raise NotImplementedError("override the fixture `detector`")
+        pytest.fail("expected a fixture `detector` in the class that inherits this suite, found none; write one")
 
     @pytest.fixture(autouse=True)
     def _cache_of_its_own(self, detector: Detector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
