@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from lmaudit.statistics import wilson
@@ -17,10 +17,10 @@ class Finding:
     """The end of one search: a verified finding when it solved its problem, else the best prompt that it saw.
 
     Attributes:
-        target: the text that the model should say, verbatim.
+        target: the text that the model should say, verbatim; None when the output was searched too.
         prompt: what a person would type, fixed prefix included.
         output: the text of the output ids (the target as the vocabulary spells it).
-        optimizer: name of the search.
+        optimizer: label of the search (its name, unless a variant was given another).
         seed: of the search.
         prompt_length: m, searched tokens.
         solved: the search reported success. The three levels say whether it holds.
@@ -38,9 +38,15 @@ class Finding:
         seconds: the search's share of the wall time of its batches.
         ids_float32: `ids` checked in float32 when the search ran in another dtype; None when it was float32 already.
         reproduce: the command that repeats this search; None for a model that was made in memory.
+        completed: f(x) = o held at some row that the search scored, whatever the success conditions said of it.
+        conditions: the success conditions by name, e.g. ``"prompt is not toxic"``, and whether this row meets each.
+        judgements: what each judge said of the finished texts: ``judge``, ``on`` (prompt, output or whole),
+            ``score`` (None: missing), ``missing``, ``toxic``, ``confirms`` and ``cards`` (validation cards of the
+            judge; empty: unvalidated).
+        settings: by name, the settings in which the searches of a grid differ, as they were in this one.
     """
 
-    target: str
+    target: str | None
     prompt: str
     output: str
     optimizer: str
@@ -61,16 +67,26 @@ class Finding:
     seconds: float
     ids_float32: bool | None
     reproduce: str | None
+    completed: bool = False
+    conditions: Mapping[str, bool] = field(default_factory=dict)
+    judgements: tuple[Mapping[str, Any], ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def output_length(self) -> int:
+        """n, tokens of the output."""
+        return len(self.output_ids)
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object with the attributes as keys."""
-        return {**asdict(self), "prompt_ids": list(self.prompt_ids), "output_ids": list(self.output_ids)}
+        lists = {name: list(getattr(self, name)) for name in ("prompt_ids", "output_ids", "judgements")}
+        return {**asdict(self), **lists}
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Finding:
         """The inverse of `to_json`."""
-        ids = {name: tuple(record[name]) for name in ("prompt_ids", "output_ids")}
-        return cls(**{**record, **ids})
+        names = ("prompt_ids", "output_ids", "judgements")
+        return cls(**{**record, **{name: tuple(record[name]) for name in names if name in record}})
 
     def holds(self, level: str) -> bool:
         """Whether the search succeeded at `level`, one of `LEVELS`."""
