@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -468,7 +469,7 @@ def test_the_first_migration_alone_is_an_old_study(path: Path) -> None:
     [
         *(
             change.format(table)
-            for table in ("runs", "events", "results", "verifications", "study", "layout")
+            for table in ("runs", "events", "results", "verifications", "measurements", "study", "layout")
             for change in (
                 "DELETE FROM {}",
                 "UPDATE {0} SET rowid = rowid",
@@ -486,11 +487,33 @@ def test_records_only_grow(study: Study, path: Path, statement: str) -> None:
     study.claim(1)
     study.finish(1, RunState.SOLVED, {})
     study.add_verification(1, {})
+    study.add_measurement(1, "naturalness", {})
     with raw(path) as file:
         before = list(file.iterdump())
         with pytest.raises(sqlite3.IntegrityError):
             file.execute(statement)
         assert list(file.iterdump()) == before
+
+
+def test_measurements_are_kept_by_kind_in_order(study: Study, path: Path) -> None:
+    study.add_measurement(2, "naturalness", {"value": math.nan, "text": "a\0\ud800"})
+    study.add_measurements("transfer", {3: {"n": 1}, 1: {"n": 2}})
+    with Study.open(path) as opened:
+        kept = opened.measurements()
+        assert [(m.run_id, m.kind, m.record) for m in kept] == [
+            (2, "naturalness", {"value": None, "text": "a\0\ud800"}),
+            (3, "transfer", {"n": 1}),
+            (1, "transfer", {"n": 2}),
+        ]
+        assert all(datetime.fromisoformat(m.at).tzinfo is UTC for m in kept)
+        assert opened.measurements("transfer") == kept[1:]
+        assert opened.measurements("other") == []
+
+
+def test_of_many_measurements_all_are_kept_or_none(study: Study) -> None:
+    with pytest.raises(StudyError, match="has no run 77"):
+        study.add_measurements("transfer", {1: {}, 77: {}})
+    assert study.measurements() == []
 
 
 def test_states_that_end_no_claim_are_bugs(study: Study) -> None:

@@ -136,9 +136,21 @@ CREATE TABLE benchmarks (                   -- runs of `lmaudit benchmark`, each
 );
 """
 
+_THIRD = """
+CREATE TABLE measurements (                 -- of what a run found: how it transfers, how natural it is, …
+    id     INTEGER PRIMARY KEY AUTOINCREMENT,
+    run_id INTEGER NOT NULL REFERENCES runs (id),
+    at     TEXT NOT NULL,
+    kind   TEXT NOT NULL,
+    record TEXT NOT NULL                    -- JSON
+);
+CREATE INDEX measurements_of_kind ON measurements (kind, id);
+"""
+
 MIGRATIONS: tuple[str, ...] = (
     _FIRST + "".join(_APPEND_ONLY.format(table=table, key=key) for table, key in _RECORDS.items()),
     _SECOND + _APPEND_ONLY.format(table="benchmarks", key="id"),
+    _THIRD + _APPEND_ONLY.format(table="measurements", key="id"),
 )
 
 

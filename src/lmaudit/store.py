@@ -2,8 +2,8 @@
 
 The file is the only state. A process that is killed at any moment loses the work since its last checkpoint
 and nothing else, and several processes may work on one study at once: a run belongs to the worker of its
-latest event, and only that worker can end it. Records (runs, events, results, verifications) are appended,
-never changed; triggers in the file see to it. Only the latest checkpoint of a run is kept.
+latest event, and only that worker can end it. Records (runs, events, results, verifications, measurements) are
+appended, never changed; triggers in the file see to it. Only the latest checkpoint of a run is kept.
 """
 
 from __future__ import annotations
@@ -81,6 +81,23 @@ class Run:
     checkpoint: dict[str, Any] | None
     result: dict[str, Any] | None
     reason: str | None
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Something that was measured of what a run found.
+
+    Attributes:
+        run_id: of the run.
+        at: when it was kept: UTC, ISO 8601.
+        kind: what was measured, e.g. ``"naturalness"``.
+        record: as given.
+    """
+
+    run_id: int
+    at: str
+    kind: str
+    record: dict[str, Any]
 
 
 class Study:
@@ -277,6 +294,33 @@ class Study:
         with self._told_in_one_line():
             rows = self._connection.execute(query, (run_id, run_id)).fetchall()
             return [(number, json.loads(record)) for number, record in rows]
+
+    def add_measurement(self, run_id: int, kind: str, record: Mapping[str, Any]) -> None:
+        """Append what was measured of a run's finding (JSON-able).
+
+        Raises:
+            StudyError: the study has no such run.
+        """
+        self.add_measurements(kind, {run_id: record})
+
+    def add_measurements(self, kind: str, records: Mapping[int, Mapping[str, Any]]) -> None:
+        """Append one measurement of each of many runs, by run id, in one transaction: one wait for the disk for all.
+
+        Raises:
+            StudyError: the study has no such run; then none is kept.
+        """
+        rows = [(run_id, utc_now(), kind, canonical_json(record)) for run_id, record in records.items()]
+        with self._writing():
+            for row in rows:
+                self._state_and_worker(row[0])
+                self._connection.execute("INSERT INTO measurements (run_id, at, kind, record) VALUES (?, ?, ?, ?)", row)
+
+    def measurements(self, kind: str | None = None) -> list[Measurement]:
+        """What was measured, oldest first; None: of all kinds."""
+        query = "SELECT run_id, at, kind, record FROM measurements WHERE ? IS NULL OR kind = ? ORDER BY id"
+        with self._told_in_one_line():
+            rows = self._connection.execute(query, (kind, kind)).fetchall()
+            return [Measurement(run_id, at, name, json.loads(record)) for run_id, at, name, record in rows]
 
     def check_writable(self) -> None:
         """Raise ``StudyError`` when the file cannot be written."""
