@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
+
+_SAME = 1e-6  # the same text may come out of batches of other sizes, whose sums are rounded otherwise
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,3 +34,10 @@ class TokenTable:
     def counts(self) -> Tensor:
         """``(V,)`` bool: tokens about which the source says something."""
         return ~self.probability.isnan()
+
+    @property
+    def is_unknown(self) -> Tensor:
+        """``(V,)`` bool: tokens of which the source says what it says of those that it does not know."""
+        if self.unknown is None:
+            return torch.zeros_like(self.probability, dtype=torch.bool)
+        return (self.probability - self.unknown).abs() <= _SAME
