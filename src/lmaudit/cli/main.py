@@ -21,6 +21,8 @@ from lmaudit.cli.doctor import doctor
 from lmaudit.cli.models import models_app
 from lmaudit.cli.reverse import reverse
 from lmaudit.cli.show import show
+from lmaudit.cli.tables import tables_app
+from lmaudit.cli.targets import targets
 from lmaudit.cli.terminal import leave_quietly
 from lmaudit.cli.verify import verify
 from lmaudit.errors import LmauditError
@@ -59,6 +61,8 @@ app.add_typer(models_app, name="models")
 app.command()(benchmark)
 app.command()(detectors)
 app.command()(card)
+app.add_typer(tables_app, name="tables")
+app.command()(targets)
 
 
 def _print_version(asked: bool) -> None:
