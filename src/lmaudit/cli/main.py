@@ -22,6 +22,7 @@ from lmaudit.cli.models import models_app
 from lmaudit.cli.reverse import reverse
 from lmaudit.cli.show import show
 from lmaudit.cli.tables import tables_app
+from lmaudit.cli.tables import tables_app
 from lmaudit.cli.targets import targets
 from lmaudit.cli.terminal import leave_quietly
 from lmaudit.cli.verify import verify
@@ -61,6 +62,7 @@ app.add_typer(models_app, name="models")
 app.command()(benchmark)
 app.command()(detectors)
 app.command()(card)
+app.add_typer(tables_app, name="tables")
 app.add_typer(tables_app, name="tables")
 app.command()(targets)
 

@@ -32,9 +32,10 @@ class Judged(Source):
 
     @property
     def label(self) -> str:
-        """Its class where it has several, the name of a word list of one's own, else toxic."""
-        label, file = getattr(self.detector, "label", None), getattr(self.detector, "file", None)
-        return str(label or (Path(file).stem if file else "toxic"))
+        """The class that was asked for, the name of a word list of one's own, else toxic."""
+        said = self.detector.model_dump(exclude_defaults=True)
+        asked = said.get("label") or said.get("attribute") or said.get("category")
+        return str(asked).lower() if asked else Path(said["file"]).stem if "file" in said else "toxic"
 
     @property
     def column(self) -> str:

@@ -34,7 +34,7 @@ class KeptPass:
 
     Attributes:
         path: the file.
-        source: line of the source for which it was made.
+        source: its `form`.
         version: of the source.
         n_tokens: V.
         vocabulary: its `fingerprint`.
@@ -80,7 +80,7 @@ def write(path: Path, found: Pass, source: Source, vocabulary: Vocabulary) -> No
 
     columns = {name: column.probability.contiguous() for name, column in found.columns.items()}
     facts = {
-        "source": source.line,
+        "source": source.form,
         "version": source.version,
         "n_tokens": vocabulary.n_rows,
         "vocabulary": fingerprint(vocabulary),

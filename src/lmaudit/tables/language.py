@@ -47,7 +47,17 @@ class Language(Source):
     @property
     def line(self) -> str:
         """``language:fr``, and which model where it is not the small one."""
-        return f"language:{self.code}" + (f"?model={quote(self.model, safe='/')}" if self.model else "")
+        return self._line(self.code)
+
+    @property
+    def form(self) -> str:
+        """One pass is of all languages."""
+        return self._line("CODE")
+
+    def _line(self, code: str) -> str:
+        return f"language:{code}" + (
+            f"?model={quote(self.model, safe='/', errors='surrogateescape')}" if self.model else ""
+        )
 
     @property
     def label(self) -> str:

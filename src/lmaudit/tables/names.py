@@ -37,8 +37,7 @@ def source_of(name: str) -> str:
     for spelling in (wanted, wanted.replace("-", "_")):
         if spelling in CLASSES:
             return CLASSES[spelling]
-    kind = name.partition("?")[0].partition(":")[0]
-    if kind in _OWN_KINDS or kind in kinds():
+    if _kind(name) in (*_OWN_KINDS, *kinds()):
         return name
     raise InputError(f"no class or source {printable(name)!r}: {_meant(wanted)}; see `lmaudit tables`")
 
@@ -51,16 +50,18 @@ def parse_source(line: str) -> Source:
         DetectorError: as `parse_detector`.
     """
     line = source_of(line)
-    kind, _, rest = line.partition(":")
-    if kind == "language":
-        return _language(line, rest)
-    if kind == "file":
-        if not rest:
-            raise InputError("table 'file:': expected file:PATH with a .npy or a .csv")
-        return OwnFile(rest)
-    if kind in _OWN_KINDS:  # with settings instead of what has to stand behind the colon
-        raise InputError(f"table {printable(line)!r}: expected {kind}:{'PATH' if kind == 'file' else 'fr'}")
-    return Judged(parse_detector(line))
+    kind = _kind(line)
+    if kind not in _OWN_KINDS:
+        return Judged(parse_detector(line))
+    rest = line.removeprefix(kind)
+    if not rest.startswith(":") or rest == ":":
+        expected = "file:PATH with a .npy or a .csv" if kind == "file" else "language:fr"
+        raise InputError(f"table {printable(line)!r}: expected {expected}")
+    return OwnFile(rest[1:]) if kind == "file" else _language(line, rest[1:])
+
+
+def _kind(line: str) -> str:
+    return line.partition("?")[0].partition(":")[0]
 
 
 def _language(line: str, rest: str) -> Language:
@@ -74,18 +75,21 @@ def _language(line: str, rest: str) -> Language:
         raise InputError(f"table {printable(line)!r}: expected no setting but model=PATH")
     model = dict(given).get("model")
     if code not in NAMES and model is None:
-        raise InputError(f"no language {printable(name)!r}: {_near(name.lower(), [*CODES, *NAMES])}")
+        raise InputError(
+            f"no language {printable(name)!r}: {_near(name.lower(), [*CODES], 'a name or code such as french or fr')}"
+        )
     return Language(code, model)
 
 
 def _meant(wanted: str) -> str:
-    return _near(wanted, [*CLASSES, *kinds(), *_OWN_KINDS])
+    known = [*CLASSES, *kinds(), *_OWN_KINDS]
+    return _near(wanted, known, "toxic, a language such as french, a detector, or file:PATH")
 
 
-def _near(wanted: str, known: list[str]) -> str:
+def _near(wanted: str, known: list[str], expected: str) -> str:
     if wanted in NAMES:
         return f"did you mean {NAMES[wanted]!r}?"
     near = get_close_matches(wanted, known, n=1, cutoff=0.7)
     if near:
         return f"did you mean {near[0]!r}?"
-    return "expected toxic, a language such as french or fr, a detector, or file:PATH"
+    return f"expected {expected}"

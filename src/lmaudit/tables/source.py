@@ -53,6 +53,11 @@ class Source(ABC):
         """What `parse_source` turns into the same source."""
 
     @property
+    def form(self) -> str:
+        """What people are told a pass is of: `line`, with a word in capitals for what may be chosen of it."""
+        return self.line
+
+    @property
     @abstractmethod
     def label(self) -> str:
         """The class, as people call it."""
