@@ -22,9 +22,9 @@ from lmaudit.cli.models import models_app
 from lmaudit.cli.reverse import reverse
 from lmaudit.cli.show import show
 from lmaudit.cli.tables import tables_app
-from lmaudit.cli.tables import tables_app
 from lmaudit.cli.targets import targets
 from lmaudit.cli.terminal import leave_quietly
+from lmaudit.cli.transfer import transfer
 from lmaudit.cli.verify import verify
 from lmaudit.errors import LmauditError
 from lmaudit.records import printable
@@ -57,12 +57,12 @@ app = typer.Typer(
 app.command()(reverse)
 app.command()(show)
 app.command()(verify)
+app.command()(transfer)
 app.command()(doctor)
 app.add_typer(models_app, name="models")
 app.command()(benchmark)
 app.command()(detectors)
 app.command()(card)
-app.add_typer(tables_app, name="tables")
 app.add_typer(tables_app, name="tables")
 app.command()(targets)
 
