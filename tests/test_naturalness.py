@@ -1,10 +1,16 @@
 import math
+from dataclasses import replace
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import t
 
-from lmaudit.errors import InputError
-from lmaudit.naturalness import logprob_per_token
+from found import PROMPTS, finding_of, found_study
+from lmaudit.errors import InputError, StudyError
+from lmaudit.naturalness import by_length, logprob_per_token, mean_with_interval, measure_naturalness
+from lmaudit.store import Study
 from lmaudit.testing.tiny import tiny_model
 
 TEXTS = ["the cat is on the mat", " cat cat", "She said", "The pig, the men.", "the cat is on the mat", "a b c\n\nd"]
@@ -60,3 +66,112 @@ def test_an_overflow_is_no_number():
     (scored,) = logprob_per_token(model, ["the cat"])
     assert scored is not None
     assert math.isnan(scored)
+
+
+# ── of a study ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def second():
+    return tiny_model("llama", seed=7)
+
+
+@pytest.fixture
+def path(tmp_path):
+    model = tiny_model("gpt2", seed=1)
+    made = [finding_of(model, p, 1, length=2 + i % 2) for i, p in enumerate(PROMPTS)]
+    made.append(finding_of(model, "The men", 1, optimizer="random"))
+    return found_study(tmp_path / "s.db", [*made, replace(made[0], prompt="on the mat", solved=False)])
+
+
+def test_every_prompt_that_was_found_is_measured_and_kept(path, second):
+    found = measure_naturalness(path, second)
+    assert [p.prompt for p in found.prompts] == [*PROMPTS, "The men"]
+    expected = [by_hand(second, p.prompt) for p in found.prompts]
+    assert [p.logprob_per_token for p in found.prompts] == pytest.approx(expected, abs=1e-5)
+    counted = [len(second.vocabulary.encode_typed(p.prompt)) - 1 for p in found.prompts]  # all but the BOS
+    assert [p.n_tokens for p in found.prompts] == counted
+    assert found.first_counted
+    with Study.open(path) as study:
+        kept = study.measurements("naturalness")
+    assert [m.record["logprob_per_token"] for m in kept] == [p.logprob_per_token for p in found.prompts]
+    assert {(m.record["under"], m.record["model"]["dtype"]) for m in kept} == {("tiny-llama", "float32")}
+
+
+def test_only_what_is_not_there_is_measured(path, second):
+    told = []
+    first = measure_naturalness(path, second, lambda *done: told.append(done))
+    assert told == [("measured", 6, 6)]
+    assert measure_naturalness(path, second, lambda *done: told.append(done)) == first
+    assert len(told) == 1
+    other = measure_naturalness(path, tiny_model("llama", seed=8))
+    assert [p.logprob_per_token for p in other.prompts] != [p.logprob_per_token for p in first.prompts]
+
+
+def test_a_stopped_measurement_keeps_what_it_has(tmp_path, second):
+    model = tiny_model("gpt2", seed=1)
+    path = found_study(tmp_path / "s.db", [finding_of(model, "the cat", 1)] * 130)
+
+    def stop(what, n, of):
+        assert (what, of) == ("measured", 130)
+        if n == 128:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        measure_naturalness(path, second, stop)
+    told = []
+    measure_naturalness(path, second, lambda *done: told.append(done))
+    assert told == [("measured", 2, 2)]
+
+
+def test_by_length_and_optimizer_with_intervals(path, second):
+    found = measure_naturalness(path, second)
+    rows = by_length(found.prompts)
+    assert [(r.optimizer, r.prompt_length, r.n) for r in rows] == [("arca", 2, 3), ("arca", 3, 2), ("random", 2, 1)]
+    values = [-p.logprob_per_token for p in found.prompts[:5:2]]
+    low, high = t.interval(0.95, 2, sum(values) / 3, torch.tensor(values).double().std().item() / math.sqrt(3))
+    got = rows[0].log_perplexity
+    assert (got.value, got.low, got.high) == pytest.approx((sum(values) / 3, low, high))
+    assert (rows[2].log_perplexity.low, rows[2].log_perplexity.high) == (None, None)
+
+
+def test_settings_of_a_grid_are_not_mixed(tmp_path, second):
+    model = tiny_model("gpt2", seed=1)
+    made = [
+        replace(finding_of(model, p, 1), settings={"lam_perp": i % 2, "prompt_length": 2})
+        for i, p in enumerate(PROMPTS)
+    ]
+    rows = by_length(measure_naturalness(found_study(tmp_path / "s.db", made), second).prompts)
+    assert [(r.settings, r.n) for r in rows] == [({"lam_perp": 0}, 3), ({"lam_perp": 1}, 2)]
+
+
+def test_what_cannot_be_measured_is_missing_with_its_reason(tmp_path):
+    model = tiny_model("gpt2", seed=1)
+    made = [replace(finding_of(model, "the cat", 1), prompt=p) for p in ("x" * 300, " cat", "the cat")]
+    found = measure_naturalness(found_study(tmp_path / "s.db", made), model)
+    assert [p.missing for p in found.prompts] == [
+        "it does not fit into the context window",
+        "it has no token with anything before it",
+        None,
+    ]
+    (row,) = by_length(found.prompts)
+    assert (row.n, row.n_missing) == (1, 2)
+    with torch.no_grad():
+        model.module.get_output_embeddings().weight.fill_(float("inf"))
+    broken = measure_naturalness(tmp_path / "s.db", model).prompts[2]
+    assert (broken.logprob_per_token, broken.missing) == (None, "the model gives no finite probability")
+
+
+def test_nothing_found_is_one_line(tmp_path, second):
+    with pytest.raises(StudyError, match="prompts that were found"):
+        measure_naturalness(found_study(tmp_path / "s.db", []), second)
+
+
+@given(st.lists(st.floats(0, 50), max_size=8))
+def test_an_interval_holds_its_mean(values):
+    made = mean_with_interval(values)
+    assert (made.value is None) == (not values)
+    if made.low is not None:
+        assert made.low <= made.value <= made.high
+    else:
+        assert len(set(values)) <= 1 or max(values) - min(values) < 1e-6

@@ -69,7 +69,7 @@ def test_hostile_completions_are_shown_harmlessly(run, study):
     assert code == 0
     assert r"\x1b[2J[red]\n\u202e" in out.replace("\n", "").replace("  ", "")
     assert "\x1b" not in out
-    assert max(map(len, out.splitlines())) <= 120
+    assert max(map(len, out.splitlines())) <= 60
 
 
 def test_failed_requests_end_incomplete_and_the_same_command_goes_on(run, study):

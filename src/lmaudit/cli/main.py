@@ -19,6 +19,7 @@ from lmaudit.cli.benchmark import benchmark
 from lmaudit.cli.detectors import card, detectors
 from lmaudit.cli.doctor import doctor
 from lmaudit.cli.models import models_app
+from lmaudit.cli.naturalness import naturalness
 from lmaudit.cli.reverse import reverse
 from lmaudit.cli.show import show
 from lmaudit.cli.tables import tables_app
@@ -58,6 +59,7 @@ app.command()(reverse)
 app.command()(show)
 app.command()(verify)
 app.command()(transfer)
+app.command()(naturalness)
 app.command()(doctor)
 app.add_typer(models_app, name="models")
 app.command()(benchmark)

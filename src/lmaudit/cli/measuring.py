@@ -1,20 +1,35 @@
-"""How far a measurement of findings is, on standard error: a line that is updated, or now and then a line elsewhere."""
+"""Commands that measure findings: how far they are, and how they stop."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
+import typer
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
 from lmaudit.cli.progress import PLAIN_EVERY_S
+from lmaudit.cli.stopping import second_interrupt_ends
+
+
+@contextmanager
+def stoppable(what: str) -> Iterator[None]:
+    """Ctrl-C ends with exit code 3 and says that `what` came is kept."""
+    with second_interrupt_ends(3):
+        try:
+            yield
+        except KeyboardInterrupt:
+            typer.echo(f"stopped before the end; all {what} are kept, the same command goes on", err=True)
+            raise typer.Exit(3) from None
 
 
 class CountingLine:
-    """Counts what is done.
+    """Counts what is done, on standard error: one line that is updated, or now and then a line where that cannot be.
 
     Args:
         what: is counted, e.g. ``prompts``.

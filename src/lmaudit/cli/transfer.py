@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -12,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from lmaudit.cli.options import DeviceOption, DtypeOption, JsonOption, PickleOption, RevisionOption, TrustOption
-from lmaudit.cli.stopping import second_interrupt_ends
 from lmaudit.errors import InputError, invalid
 from lmaudit.records import finite, masked, printable
 
@@ -62,7 +59,7 @@ def transfer(
 
     Example:  lmaudit transfer study.db --to smollm2 --judge profanity
     """
-    from lmaudit.cli.measuring import CountingLine
+    from lmaudit.cli.measuring import CountingLine, stoppable
     from lmaudit.transfers import transfer as ask_all
 
     of_a_server = {"served_model": served_model, "rate": rate, "timeout_s": timeout_s, "tries": tries}
@@ -74,7 +71,7 @@ def transfer(
         "allow_pickle": allow_pickle,
     }
     asked = _served(to, of_a_server, of_a_model) if _is_address(to) else _local(to, of_a_model, of_a_server)
-    with _stoppable(), CountingLine("prompts") as line:
+    with stoppable("answers"), CountingLine("prompts") as line:
         found = ask_all(
             study, asked, judge=judge, api=None if api is None else api.value, n_tokens=tokens, on_progress=line.update
         )
@@ -128,17 +125,6 @@ def _told(error: ValidationError) -> InputError:
     if first["loc"] == ("base_url",):
         return InputError(f"--to: {first['msg'].removeprefix('Value error, ')}")
     return invalid(error)
-
-
-@contextmanager
-def _stoppable() -> Iterator[None]:
-    """Ctrl-C ends with exit code 3 and says what is kept."""
-    with second_interrupt_ends(3):
-        try:
-            yield
-        except KeyboardInterrupt:
-            typer.echo("stopped before the end; all answers are kept, the same command goes on", err=True)
-            raise typer.Exit(3) from None
 
 
 def _print(found: Transfer, *, unmask: bool) -> None:

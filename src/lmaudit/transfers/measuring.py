@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from lmaudit.detectors import Detector, parse_detector
 from lmaudit.errors import InputError, LmauditError
 from lmaudit.findings import Finding
 from lmaudit.model.load import ModelSpec, load_model
+from lmaudit.solved import opened, solved_findings
 from lmaudit.store import Measurement, Study
 from lmaudit.transfers.comparison import Wanted, n_tokens_for, wanted
 from lmaudit.transfers.judging import judge_of, judged
@@ -20,7 +20,7 @@ from lmaudit.transfers.local import LocalModel
 from lmaudit.transfers.record import KIND, Answer, Transfer
 from lmaudit.transfers.respondent import Asked, Completion, Respondent
 from lmaudit.transfers.served import ServedModel
-from lmaudit.transfers.source import Source, load_vocabulary, solved_findings, source_of
+from lmaudit.transfers.source import Source, load_vocabulary, source_of
 
 if TYPE_CHECKING:
     from lmaudit.detectors.served_answers import Api
@@ -66,28 +66,19 @@ def transfer(
     """
     if n_tokens is not None and n_tokens < 1:
         raise InputError(f"n_tokens: expected at least 1, got {n_tokens}")
-    with _opened(study) as opened:
-        findings = solved_findings(opened)
-        opened.check_writable()
+    with opened(study) as mine:
+        findings = solved_findings(mine)
+        mine.check_writable()
         detector = parse_detector(judge) if isinstance(judge, str) else judge
         known = None if detector is None else judge_of(detector)  # what is missing is told before anything is asked
-        source = source_of(opened)
+        source = source_of(mine)
         respondent = _respondent(to, source, api)
         told = on_progress or (lambda *_: None)
-        answering = _Answering(opened, findings, respondent, _vocabulary(source, findings, respondent), n_tokens)
+        answering = _Answering(mine, findings, respondent, _vocabulary(source, findings, respondent), n_tokens)
         found = answering.all(partial(told, "asked"))
         if detector is not None and known is not None:
-            found = judged(opened, found, detector, known, partial(told, "judged"))
+            found = judged(mine, found, detector, known, partial(told, "judged"))
         return Transfer(respondent.name, respondent.identity, found, known)
-
-
-@contextmanager
-def _opened(study: Study | str | Path) -> Iterator[Study]:
-    if isinstance(study, Study):
-        yield study
-        return
-    with Study.open(study) as opened:
-        yield opened
 
 
 def _respondent(to: Respondent | LanguageModel | ModelSpec | str, source: Source, api: Api | None) -> Respondent:
@@ -171,6 +162,9 @@ class _Answering:
 
     def _kept(self) -> dict[int, Answer]:
         kept = [m for m in self._study.measurements(KIND) if self._is_mine(m)]
+        for m in kept:  # the tokenizer may have been there then, and be gone now
+            known = self._wanted[m.run_id]
+            self._wanted[m.run_id] = Wanted(known.output, known.first or m.record["first_token"])
         return {m.run_id: self._answer(m.run_id, _completion_of(m.record), kept_at=m.at) for m in kept}
 
     def _is_mine(self, kept: Measurement) -> bool:

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lmaudit.errors import ModelError, StudyError
-from lmaudit.findings import Finding
+from lmaudit.errors import ModelError
 from lmaudit.model.load import ModelSpec
 from lmaudit.records import printable
 
@@ -42,22 +41,6 @@ def source_of(study: Study) -> Source:
         chat=bool(study.config.get("chat", False)),
         parse_special=bool(study.config.get("parse_special", False)),
     )
-
-
-def solved_findings(study: Study) -> dict[int, Finding]:
-    """The findings of the searches that were solved, by run.
-
-    Raises:
-        StudyError: there is none.
-    """
-    findings = {run.id: Finding.from_json(run.result) for run in study.runs() if run.result is not None}
-    solved = {run_id: finding for run_id, finding in findings.items() if finding.solved}
-    if not solved:
-        raise StudyError(
-            f"expected a study with prompts that were found, {printable(study.path)} holds none ({len(findings)} "
-            "searches ended); search first, e.g. with `lmaudit reverse --study`"
-        )
-    return solved
 
 
 def load_vocabulary(spec: ModelSpec) -> Vocabulary:
