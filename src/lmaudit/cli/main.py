@@ -18,6 +18,7 @@ from lmaudit import __version__
 from lmaudit.cli.benchmark import benchmark
 from lmaudit.cli.detectors import card, detectors
 from lmaudit.cli.doctor import doctor
+from lmaudit.cli.figures import figures
 from lmaudit.cli.models import models_app
 from lmaudit.cli.naturalness import naturalness
 from lmaudit.cli.reverse import reverse
@@ -67,6 +68,7 @@ app.command()(detectors)
 app.command()(card)
 app.add_typer(tables_app, name="tables")
 app.command()(targets)
+app.command()(figures)
 
 
 def _print_version(asked: bool) -> None:
