@@ -44,6 +44,7 @@ _PANEL_INCHES = (2.4, 2.1)
 _LEAST_WIDTH_INCHES = 4.8
 _LINE_INCHES = 0.21
 _CHARACTERS_AN_INCH = 11
+_LONGEST_LABEL = 44
 _MOST_TICKS = 10
 _DODGE = 0.09  # of a token, between curves, so that their bars do not hide each other
 
@@ -185,11 +186,16 @@ class Key:
 def _colours(picture: Picture) -> list[Line2D]:
     from matplotlib.lines import Line2D
 
-    labels = {curve.colour: curve.label for panel in picture.panels for curve in panel.curves}
+    # Matplotlib puts texts into comments of an SVG as they are: a control would make it unreadable.
+    labels = {curve.colour: _short(printable(curve.label)) for panel in picture.panels for curve in panel.curves}
     return [
         Line2D([], [], color=_COLOURS[i % len(_COLOURS)], marker=_MARKERS[i % len(_MARKERS)], label=labels[i])
         for i in sorted(labels)
     ]
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1] + "…"
 
 
 def _lines(picture: Picture) -> list[Line2D]:
