@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from lmaudit.packaged import cache_directory, flush_to_disk
 from lmaudit.records import canonical_json
@@ -84,7 +83,7 @@ def write(path: Path, found: Pass, source: Source, vocabulary: Vocabulary) -> No
         "version": source.version,
         "n_tokens": vocabulary.n_rows,
         "vocabulary": fingerprint(vocabulary),
-        "columns": {name: {"unknown": c.unknown, "sha256": _hash(c.probability)} for name, c in found.columns.items()},
+        "columns": {name: {"unknown": c.unknown, "sha256": _hash(c)} for name, c in found.columns.items()},
     }
     save_file(columns, path, metadata={"lmaudit": canonical_json(facts)})
     # safetensors writes files that only their owner may read; a cache may be shared.
@@ -99,12 +98,11 @@ def read(path: Path, column: str, n_tokens: int) -> Column | None:
     try:
         with safe_open(path, framework="pt") as file:
             said = json.loads(file.metadata()["lmaudit"])["columns"][column]
-            probability: Tensor = file.get_tensor(column)
-            unknown, expected = said["unknown"], said["sha256"]
+            found = Column(file.get_tensor(column), said["unknown"])
+            intact = found.probability.shape == (n_tokens,) and _hash(found) == said["sha256"]
     except (OSError, SafetensorError, ValueError, KeyError, TypeError):
         return None
-    intact = probability.shape == (n_tokens,) and _hash(probability) == expected
-    return Column(probability, unknown) if intact and isinstance(unknown, float | None) else None
+    return found if intact else None
 
 
 def kept_passes() -> Iterator[KeptPass]:
@@ -125,5 +123,6 @@ def _described(path: Path) -> KeptPass | None:
         return None
 
 
-def _hash(probability: Tensor) -> str:
-    return hashlib.sha256(f"{probability.dtype}".encode() + probability.contiguous().numpy().tobytes()).hexdigest()
+def _hash(column: Column) -> str:
+    said = f"{column.unknown!r} {column.probability.dtype} ".encode()
+    return hashlib.sha256(said + column.probability.contiguous().numpy().tobytes()).hexdigest()

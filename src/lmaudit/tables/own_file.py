@@ -96,7 +96,7 @@ def _array(path: Path, vocabulary: Vocabulary) -> Tensor:
     if values.shape != (vocabulary.n_rows,):
         raise InputError(
             f"{printable(path)} is a table for another vocabulary: expected {vocabulary.n_rows} numbers, one a token, "
-            f"got the shape {values.shape}"
+            f"got {values.shape[0] if values.ndim == 1 else f'the shape {values.shape}'}"
         )
     numbers = values.astype(np.float32)
     wrong = np.flatnonzero(~(np.isnan(numbers) | ((numbers >= 0) & (numbers <= 1))))
@@ -114,7 +114,10 @@ def _csv(path: Path, vocabulary: Vocabulary) -> Tensor:
     table.require("probability")
     named = [name for name in _NAME_COLUMNS if name in table.columns]
     if len(named) != 1:
-        raise InputError(f"{printable(path)}: expected a column 'token' or 'id' (one of them), found {len(named)}")
+        found = "both" if named else "none"
+        raise InputError(f"{printable(path)}: expected a column 'token' or 'id' (one of them), found {found}")
+    if not table.rows:
+        raise InputError(f"{printable(path)}: expected a token and its probability on each line, found no row")
     ids_of = _by_text(vocabulary) if named == ["token"] else _by_id(vocabulary)
     values: dict[int, float] = {}
     for row in table.rows:
@@ -158,7 +161,8 @@ def _by_text(vocabulary: Vocabulary) -> Callable[[str], list[int]]:
 
 def _by_id(vocabulary: Vocabulary) -> Callable[[str], list[int]]:
     def ids(text: str) -> list[int]:
-        if not (text.isascii() and text.isdigit()) or int(text) >= vocabulary.n_rows:
+        # Its length first: Python refuses to read numbers of thousands of digits.
+        if not (text.isascii() and text.isdigit()) or len(text) > 12 or int(text) >= vocabulary.n_rows:
             raise ValueError(f"expected an id from 0 to {vocabulary.n_rows - 1}, got {printable(text)[:40]!r}")
         return [int(text)]
 

@@ -26,9 +26,7 @@ class TokenTexts:
         self.texts = list(positions)
         self._where = torch.tensor(where, dtype=torch.long)
 
-    def spread(self, said: Sequence[float]) -> Tensor:
+    def spread(self, said: Sequence[float] | Tensor) -> Tensor:
         """``(V,)`` float32 from what is said of each of `texts`; NaN for tokens that are not usable."""
-        if not said:
-            return torch.full((len(self._where),), torch.nan)
-        of_tokens = torch.tensor(said, dtype=torch.float32)[self._where]
-        return of_tokens.masked_fill(self._where < 0, torch.nan)
+        # One NaN more, which the -1 of unusable tokens means.
+        return torch.cat([torch.as_tensor(said, dtype=torch.float32), torch.tensor([torch.nan])])[self._where]
