@@ -1,6 +1,5 @@
 import csv
 import io
-import math
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -11,7 +10,6 @@ from ended import finding, study_of
 from lmaudit.errors import InputError
 from lmaudit.figures import gather, naturalness_table, pictures, success_table, write
 from lmaudit.figures.drawing import draw
-from lmaudit.figures.naturalness import mean_with_interval
 from lmaudit.figures.writing import table_csv
 from lmaudit.findings import Rate
 from lmaudit.store import RunState, Study
@@ -122,26 +120,31 @@ def test_every_search_is_counted_once_and_its_second_rate_bounds_the_first(ends)
 
 def test_mean_log_perplexity_by_hand():
     records = [
-        (finding(m=2), {"model": "large", "logprob_per_token": -4.0}),
-        (finding(m=2), {"model": "large", "logprob_per_token": -6.0}),
-        (finding(m=3), {"model": "large", "logprob_per_token": -3.0}),
-        (finding(m=3), {"model": "large", "logprob_per_token": None}),
-        (finding(m=3, solved=False), {"model": "large", "logprob_per_token": -9.0}),
+        (finding(m=2), {"under": "large", "logprob_per_token": -4.0}),
+        (finding(m=2), {"under": "large", "logprob_per_token": -6.0}),
+        (finding(m=3), {"under": "large", "logprob_per_token": -3.0}),
+        (finding(m=3), {"under": "large", "logprob_per_token": None}),
+        (finding(m=3, solved=False), {"under": "large", "logprob_per_token": -9.0}),
     ]
     two, three = naturalness_table(records)
     assert (two.under, two.prompt_length, two.n, two.log_perplexity.value) == ("large", 2, 2, 5.0)
-    # t(0.975; 1 degree of freedom) = 12.7062, standard error of 4 and 6 = 1
-    assert two.log_perplexity.low == pytest.approx(5 - 12.7062, abs=1e-4)
+    # t(0.975; 1 degree of freedom) = 12.7062, standard error of 4 and 6 = 1; no log-perplexity is below 0.
+    assert two.log_perplexity.low == 0
     assert two.log_perplexity.high == pytest.approx(5 + 12.7062, abs=1e-4)
     assert (three.prompt_length, three.n, three.log_perplexity.value) == (3, 1, 3.0)
     assert (three.log_perplexity.low, three.log_perplexity.high) == (None, None)
 
 
-@given(st.lists(st.floats(-50, 50), min_size=2, max_size=20))
-def test_an_interval_holds_its_mean(values):
-    mean = mean_with_interval(values)
-    assert mean.low <= mean.value <= mean.high
-    assert math.isclose(mean.value, sum(values) / len(values), abs_tol=1e-9)
+def test_two_models_of_one_name_are_told_apart():
+    records = [
+        (
+            finding(),
+            {"under": "own", "model": {"fingerprint": f"{i}" * 16, "dtype": "float32"}, "logprob_per_token": -i},
+        )
+        for i in (1, 2)
+    ]
+    assert [row.under for row in naturalness_table(records)] == ["own (11111111, float32)", "own (22222222, float32)"]
+    assert naturalness_table(records[:1])[0].under == "own"
 
 
 # ── gathering ─────────────────────────────────────────────────────────────────────────────────────────────

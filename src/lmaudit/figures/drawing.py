@@ -20,11 +20,10 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 Format = Literal["svg", "png"]
-FORMATS: tuple[Format, ...] = ("svg", "png")
 
 # Okabe and Ito's colours, which stay apart for all common kinds of colour vision; their yellow is too pale on white.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")  # one more than colours: 56 pairs before any comes again
 _LINES: tuple[dict[str, Any], ...] = (
     {"linewidth": 2.2, "linestyle": "-", "markersize": 5.5},
     {"linewidth": 1.3, "linestyle": (0, (1, 1.4)), "markersize": 4.5, "markerfacecolor": "white"},

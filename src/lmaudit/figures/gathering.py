@@ -65,7 +65,7 @@ def gather(studies: Sequence[Study]) -> Gathered:
                 finding = _finding(run, apart[id(study)])
                 found[key] = run, finding
                 taken |= {} if finding is None else {run.id: finding}
-        latest = {(m.run_id, m.record.get("model")): m for m in study.measurements("naturalness")}
+        latest = {(m.run_id, canonical_json(m.record.get("model"))): m for m in study.measurements("naturalness")}
         measured += [(taken[m.run_id], m.record) for m in latest.values() if m.run_id in taken]
     still_open = Counter(kind_of(run.spec.get("target")) for run, finding in found.values() if finding is None)
     ended = tuple(finding for _, finding in found.values() if finding is not None)
