@@ -218,9 +218,10 @@ def test_reversals_and_joint_searches_need_not_have_the_same_settings(tmp_path):
 
 def test_the_latest_measurement_of_each_model_counts(tmp_path):
     with study_of(tmp_path / "a.db", [finding()]) as study:
-        for model, value in (("large", -9.0), ("large", -4.0), ("larger", -3.0)):
-            study.add_measurement(1, "naturalness", {"model": model, "logprob_per_token": value})
-        study.add_measurement(1, "transfer", {"model": "large"})
+        for name, value in (("large", -9.0), ("large", -4.0), ("larger", -3.0)):
+            record = {"under": name, "model": {"fingerprint": name}, "logprob_per_token": value}
+            study.add_measurement(1, "naturalness", record)
+        study.add_measurement(1, "transfer", {"to": "large"})
         drawn = pictures(gather([study]))
     assert [p.stem for p in drawn] == ["reversal", "naturalness-1-under-large", "naturalness-2-under-larger"]
     assert [p.table[0]["log_perplexity"] for p in drawn[1:]] == [4.0, 3.0]
