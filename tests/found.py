@@ -1,4 +1,7 @@
-"""Studies with findings whose every field is known: what a model says to given prompts (used by tests of transfers)."""
+"""Studies with findings whose every field is known: what a model says to given prompts.
+
+Of `tiny_model("gpt2", seed=2)` all three tokens that it says to each of `PROMPTS` are text of their own.
+"""
 
 from lmaudit.findings import Finding
 from lmaudit.frame import Setting
@@ -36,11 +39,11 @@ def finding_of(model, prompt, n_output=3, *, chat=False, optimizer="arca", lengt
     )
 
 
-def found_study(path, findings, model=None, **config):
+def found_study(path, findings, model=None, *, fingerprint=None, **config):
     """A finished study of these findings; `model`: what ``--model`` would take, None: one made in memory."""
     config = {"model": {"name": model}, **config} if model else config
     runs = [{"target": f.target, "optimizer": f.optimizer, "seed": f.seed} for f in findings]
-    with Study.create(path, config=config, runs=runs, environment={}) as study:
+    with Study.create(path, config=config, runs=runs, environment={"fingerprint": fingerprint}) as study:
         for run, finding in zip(study.claim(len(runs)), findings, strict=True):
             study.finish(run.id, RunState.SOLVED if finding.solved else RunState.FAILED, finding.to_json())
     return path

@@ -133,6 +133,9 @@ def test_by_length_and_optimizer_with_intervals(path, second):
     got = rows[0].log_perplexity
     assert (got.value, got.low, got.high) == pytest.approx((sum(values) / 3, low, high))
     assert (rows[2].log_perplexity.low, rows[2].log_perplexity.high) == (None, None)
+    unlike = [replace(found.prompts[0], logprob_per_token=value) for value in (-1.0, -9.0)]
+    (row,) = by_length(unlike)
+    assert row.log_perplexity.low == 0, "less is impossible"
 
 
 def test_settings_of_a_grid_are_not_mixed(tmp_path, second):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
@@ -118,7 +118,7 @@ class OfLength:
         prompt_length: m.
         n: prompts with a number.
         n_missing: prompts without.
-        log_perplexity: mean over the prompts, nats per token, with its 95 % interval (Student's t).
+        log_perplexity: mean over the prompts, nats per token, with its 95 % interval (Student's t), which ends at 0.
     """
 
     optimizer: str
@@ -250,6 +250,7 @@ def by_length(prompts: Sequence[PromptNaturalness]) -> list[OfLength]:
 
 def _of_length(prompts: Sequence[PromptNaturalness]) -> OfLength:
     values = [value for prompt in prompts if (value := prompt.log_perplexity) is not None]
+    found = mean_with_interval(values)
     first = prompts[0]
     return OfLength(
         optimizer=first.optimizer,
@@ -257,7 +258,7 @@ def _of_length(prompts: Sequence[PromptNaturalness]) -> OfLength:
         prompt_length=first.prompt_length,
         n=len(values),
         n_missing=len(prompts) - len(values),
-        log_perplexity=mean_with_interval(values),
+        log_perplexity=found if found.low is None else replace(found, low=max(0.0, found.low)),
     )
 
 

@@ -14,14 +14,14 @@ from remote.loopback import Answer, Loopback
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return str(save_tiny_model(tmp_path_factory.mktemp("model") / "tiny", "gpt2", seed=1))
+    return str(save_tiny_model(tmp_path_factory.mktemp("model") / "tiny", "gpt2", seed=2))
 
 
 @pytest.fixture
 def study(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("LMAUDIT_DATA", str(tmp_path / "data"))
     monkeypatch.delenv("LMAUDIT_API_KEY", raising=False)
-    model = tiny_model("gpt2", seed=1)
+    model = tiny_model("gpt2", seed=2)
     return found_study(tmp_path / "s.db", [finding_of(model, p) for p in PROMPTS], folder)
 
 

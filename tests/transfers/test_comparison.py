@@ -25,6 +25,11 @@ def test_what_an_answer_has_to_start_with(output, chat, expected):
     assert wanted(output, VOCABULARY.encode(output), VOCABULARY, chat=chat) == expected
 
 
+def test_an_output_that_ends_within_a_character_cannot_be_compared():
+    ids = VOCABULARY.encode(" catä")[:-1]
+    assert wanted(VOCABULARY.decode_continuation(ids), ids, VOCABULARY, chat=False) == Wanted(None, " cat")
+
+
 def test_without_the_vocabulary_only_an_output_of_one_token_has_a_known_first():
     assert wanted(" cat", VOCABULARY.encode(" cat"), None, chat=False).first == " cat"
     assert wanted(" cat is", VOCABULARY.encode(" cat is"), None, chat=False).first is None

@@ -59,7 +59,7 @@ def _own_cards(tmp_path, monkeypatch):
 
 @pytest.fixture
 def path(tmp_path):
-    model = tiny_model("gpt2", seed=1)
+    model = tiny_model("gpt2", seed=2)
     return found_study(tmp_path / "s.db", [finding_of(model, p, 1) for p in PROMPTS])
 
 

@@ -23,12 +23,12 @@ def _no_keys(monkeypatch):
 
 @pytest.fixture(scope="module")
 def model():
-    return tiny_model("gpt2", seed=1)
+    return tiny_model("gpt2", seed=2)
 
 
 @pytest.fixture
 def path(model, tmp_path):
-    folder = save_tiny_model(tmp_path / "model", "gpt2", seed=1)
+    folder = save_tiny_model(tmp_path / "model", "gpt2", seed=2)
     return found_study(tmp_path / "s.db", [finding_of(model, p) for p in PROMPTS], str(folder))
 
 

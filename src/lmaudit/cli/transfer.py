@@ -40,7 +40,8 @@ def transfer(
     ] = None,
     judge: Annotated[str | None, typer.Option(help="A detector that judges completions, e.g. profanity.")] = None,
     tokens: Annotated[
-        int | None, typer.Option(min=1, help="Tokens of a completion at least; the output always fits.")
+        int | None,
+        typer.Option(min=1, help="Tokens of a completion, at least; without it, as many as the output has bytes."),
     ] = None,
     revision: RevisionOption = None,
     dtype: DtypeOption = "auto",

@@ -24,11 +24,11 @@ class Wanted:
     """What a completion has to start with.
 
     Attributes:
-        output: text of the output.
-        first: text of its first token, the beginning of `output`; None: not known.
+        output: text of the output; None: it ends within a character, so it is no text that could be compared.
+        first: text of its first token, the beginning of the output; None: not known.
     """
 
-    output: str
+    output: str | None
     first: str | None
 
 
@@ -41,13 +41,12 @@ def wanted(output: str, output_ids: Sequence[int], vocabulary: Vocabulary | None
         vocabulary: of the audited model; None: it cannot be had. The first token is then known only where n = 1.
         chat: the completion is a message of its own.
     """
-    begins = output.lstrip() if chat else output
-    if not begins:  # white space is all that there is to compare
-        return Wanted(output, output if len(output_ids) == 1 else None)
+    begins = (output.lstrip() if chat else output) or output  # white space may be all that there is to compare
+    whole = None if _REPLACEMENT in output else begins
     if len(output_ids) == 1:
-        return Wanted(begins, begins)
+        return Wanted(whole, whole)
     first = None if vocabulary is None else _first_text(vocabulary, output_ids, output[: len(output) - len(begins)])
-    return Wanted(begins, first if first is not None and begins.startswith(first) else None)
+    return Wanted(whole, first if first is not None and begins.startswith(first) else None)
 
 
 def _first_text(vocabulary: Vocabulary, ids: Sequence[int], ignored: str) -> str | None:
