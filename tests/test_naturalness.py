@@ -6,6 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t
+from tokenizers import processors
 
 from found import PROMPTS, finding_of, found_study
 from lmaudit.errors import InputError, StudyError
@@ -43,6 +44,15 @@ def test_the_first_token_counts_only_where_something_stands_before_it():
     empty, letter = logprob_per_token(with_bos, ["", "a"])
     assert empty is None
     assert letter == pytest.approx(by_hand(with_bos, "a"), abs=1e-5)
+
+
+def test_all_that_the_tokenizer_puts_first_is_left_out():
+    model = tiny_model("gemma")
+    start = [("<bos>", model.vocabulary.tokenizer.bos_token_id)]
+    twice = processors.TemplateProcessing(single="<bos> <bos> $A", special_tokens=start)
+    model.vocabulary.tokenizer.backend_tokenizer.post_processor = twice
+    assert len(model.vocabulary.leading_ids) == 2
+    assert logprob_per_token(model, ["", "the cat"]) == [None, pytest.approx(by_hand(model, "the cat"), abs=1e-5)]
 
 
 def test_no_text_gives_no_number():

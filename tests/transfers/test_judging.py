@@ -34,6 +34,7 @@ class Friendly(Detector):
 
     kind = "friendly"
     takes = "LOG"
+    without_effect = Detector.without_effect | {"release"}
     release: str = "1"
 
     @property

@@ -175,6 +175,7 @@ def test_a_control_token_ends_a_completion_unless_outputs_may_hold_it():
     assert (completion.text, completion.cut) == (model.vocabulary.strings[5], False)
     ((_, completion),) = LocalModel(model, keep_control=True).complete(asked)
     assert "<|endoftext|>" in completion.text
+    assert completion.cut, "what would have come next is not known"
 
 
 def test_nothing_found_is_one_line(model, tmp_path):
