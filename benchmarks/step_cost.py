@@ -49,7 +49,7 @@ import transformers
 from torch import Tensor
 from torch.nn import functional
 
-from lmaudit.audit import Reversal
+from lmaudit.audit import Audit
 from lmaudit.config import make_config
 from lmaudit.model.huggingface import LanguageModel
 from lmaudit.model.load import ModelSpec, load_model
@@ -149,7 +149,7 @@ def tasks(model: LanguageModel, setting: Setting, n: int, *, n_sweeps: int, seed
         prompt_length=setting.m,
         optimizers=(arca,),
     )
-    reversal = Reversal(config, model)
+    reversal = Audit(config, model)
     outputs = list(reversal.outputs.values())
     return [Task(i, reversal.problem(outputs[i % len(outputs)]), arca, seed + i) for i in range(n)]
 

@@ -17,23 +17,28 @@ import torch
 
 torch.set_num_threads(1)
 
-from lmaudit.audit import Reversal  # noqa: E402  # threads are set before anything computes
-from lmaudit.config import make_config  # noqa: E402
-from lmaudit.model.prefix import SharedCache  # noqa: E402, F401  # imported before the fork, it is slow
+from lmaudit.model.prefix import SharedCache  # noqa: E402, F401  # threads are set first; slow, so before the fork
 from lmaudit.optimizers import Arca, RandomSearch  # noqa: E402
+from lmaudit.plan import make_plan  # noqa: E402
+from lmaudit.preparation import Preparation  # noqa: E402
 from lmaudit.store import Study  # noqa: E402
 from lmaudit.study import Limits, StudyRun, open_or_create  # noqa: E402
 from lmaudit.testing.tiny import tiny_model  # noqa: E402
 
 
 def prepared():
-    config = make_config(
-        model={"name": "tiny"},
-        targets=("cat", " Donald on", "pig said", " mat", " men is", "ing"),
-        optimizers=(Arca(n_sweeps=12, n_candidates=12, n_gradients=8), RandomSearch(n_sweeps=12, n_candidates=16)),
-        seeds=(0, 1),
+    plan = make_plan(
+        {
+            "model": {"name": "tiny"},
+            "targets": ("cat", " Donald on", "pig said", " mat", " men is", "ing"),
+            "optimizers": (
+                Arca(n_sweeps=12, n_candidates=12, n_gradients=8),
+                RandomSearch(n_sweeps=12, n_candidates=16),
+            ),
+            "seeds": (0, 1),
+        }
     )
-    return Reversal(config, tiny_model("qwen2", seed=1))
+    return Preparation(plan, tiny_model("qwen2", seed=1))
 
 
 def work(path, n_live=5):

@@ -8,11 +8,13 @@ import pytest
 import torch
 
 from lmaudit import reverse as public_reverse
-from lmaudit.audit import Reversal
+from lmaudit.audit import Audit
 from lmaudit.config import make_config
 from lmaudit.errors import InputError, ModelError, StudyError
 from lmaudit.findings import Finding
 from lmaudit.optimizers import Arca, RandomSearch
+from lmaudit.plan import make_plan
+from lmaudit.preparation import Preparation
 from lmaudit.store import RunState, Study
 from lmaudit.study import Limits, StudyRun, create_study, findings_of, open_or_create, reverse
 from lmaudit.testing.tiny import tiny_model
@@ -69,17 +71,19 @@ def test_two_processes_share_a_study(tmp_path, uninterrupted):
 
 
 def test_a_stopped_study_goes_on_where_it_was(tmp_path, model):
-    config = make_config(
-        model={"name": model.name},
-        targets=("cat", " Donald on"),
-        seeds=(0, 1),
-        optimizers=(Arca(n_sweeps=8, n_candidates=9),),
+    plan = make_plan(
+        {
+            "model": {"name": model.name},
+            "targets": ("cat", " Donald on"),
+            "seeds": (0, 1),
+            "optimizers": (Arca(n_sweeps=8, n_candidates=9),),
+        }
     )
     whole = reverse(model, ("cat", " Donald on"), seeds=2, optimizer=Arca(n_sweeps=8, n_candidates=9))
-    study = create_study(Reversal(config, model), tmp_path / "s.db")
+    study = create_study(Preparation(plan, model), tmp_path / "s.db")
     n_parts = 0
     while any(run.state not in (RunState.SOLVED, RunState.FAILED) for run in study.runs()):
-        for _ in StudyRun(study, Reversal(config, model), Limits(budget_tokens=3000)):
+        for _ in StudyRun(study, Preparation(plan, model), Limits(budget_tokens=3000)):
             pass
         n_parts += 1
         assert RunState.RUNNING not in {run.state for run in study.runs()}
@@ -102,10 +106,10 @@ def test_reverse_returns_findings_and_keeps_a_study(tmp_path, model):
 
 
 def test_a_study_of_other_weights_is_refused(tmp_path, model):
-    config = make_config(model={"name": model.name}, targets=("cat",))
-    create_study(Reversal(config, model), tmp_path / "s.db").close()
+    plan = make_plan({"model": {"name": model.name}, "targets": ("cat",)})
+    create_study(Preparation(plan, model), tmp_path / "s.db").close()
     with pytest.raises(StudyError, match="weights have changed"):
-        open_or_create(tmp_path / "s.db", Reversal(config, tiny_model("qwen2", seed=2)))
+        open_or_create(tmp_path / "s.db", Preparation(plan, tiny_model("qwen2", seed=2)))
 
 
 @pytest.mark.parametrize(
@@ -113,12 +117,13 @@ def test_a_study_of_other_weights_is_refused(tmp_path, model):
     [
         ({"targets": ("",)}, "something to see"),
         ({"targets": (" \t ",)}, "something to see"),
-        ({"targets": ()}, "at least 1"),
+        ({"targets": ()}, "expected targets"),
         ({"prompt_length": 0}, "prompt_length"),
         ({"prompt_length": 500}, "context window"),
-        ({"lam_perp": float("nan")}, "lam_perp"),
-        ({"lam_perp": -1}, "lam_perp"),
-        ({"lam_perp": 1e39}, "lam_perp"),
+        *(({"objective": ({"term": "naturalness", "weight": w},)}, "weight") for w in (float("nan"), -1, 1e39)),
+        *(({"objective": ({"term": "likelihood", "weight": w},)}, "weight") for w in (0, -1, float("nan"))),
+        ({"objective": ({"term": "likelihood"}, {"term": "likelihood", "weight": 2})}, "listed 2 times"),
+        ({"objective": ({"term": "class", "side": "output", "is": "toxic"},)}, "the output is given"),
         ({"targets": None}, "targets"),
         ({"targets": ("\udcff\udcfe",)}, "UTF-8"),
         ({"prefix": "\udcff"}, "UTF-8"),
@@ -134,7 +139,7 @@ def test_a_study_of_other_weights_is_refused(tmp_path, model):
 )
 def test_bad_settings_are_one_clear_line(model, fields, says):
     with pytest.raises(InputError) as caught:
-        Reversal(make_config(**{"model": {"name": model.name}, "targets": ("cat",), **fields}), model)
+        Audit(make_config(**{"model": {"name": model.name}, "targets": ("cat",), **fields}), model)
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
 

@@ -1,115 +1,156 @@
-"""A reversal: a configuration applied to a loaded model, as problems, tasks and verified findings."""
+"""An audit: a configuration applied to a loaded model, as problems, tasks and verified findings."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from lmaudit.config import ReversalConfig
-from lmaudit.constraints import prompt_mask
+from lmaudit.config import AuditConfig, label_of
+from lmaudit.constraints import OverlapRule, kind_steps, narrowed, overlap_step
 from lmaudit.errors import ModelError
 from lmaudit.findings import Finding
-from lmaudit.frame import Setting
+from lmaudit.frame import Frame, Setting
+from lmaudit.judging import Bench
 from lmaudit.model.huggingface import LanguageModel
-from lmaudit.model.load import load_model
-from lmaudit.objectives import reversal
-from lmaudit.records import environment
+from lmaudit.objectives import Likelihood, Naturalness, Objective
+from lmaudit.objectives.second_model import SecondOpinion
 from lmaudit.reproduce import reproduce_command
 from lmaudit.search.drive import Finished, Progress, Task
 from lmaudit.search.evaluate import Evaluator, Problem
 from lmaudit.search.query import Score, Scores
 from lmaudit.search.space import Space
 from lmaudit.search.verify import verify
+from lmaudit.shelf import Shelf
 from lmaudit.store import Run
 
 
-class Reversal:
-    """A reversal that is about to run: the configuration, applied to a loaded model.
+class Audit:
+    """An audit that is about to run: the configuration, applied to a loaded model.
 
     Args:
         config: what to do.
         model: the loaded model of ``config.model``.
+        shelf: tables and second models, shared by the audits of a plan; None: its own.
 
     Raises:
-        InputError: a target cannot be represented, or does not fit into the context window.
-        EmptySpaceError: the constraints leave no token for a target.
+        InputError: a target cannot be represented, something does not fit into the context window, no token meets a
+            condition of success.
+        EmptySpaceError: the constraints leave no token to search.
+        DetectorError: a judge, or the source of a table, cannot be used.
     """
 
-    def __init__(self, config: ReversalConfig, model: LanguageModel) -> None:
+    def __init__(self, config: AuditConfig, model: LanguageModel, shelf: Shelf | None = None) -> None:
         self.config, self.model = config, model
-        self.setting = Setting(model.vocabulary, chat=config.chat, prefix=config.prefix)
+        self.shelf = shelf or Shelf(model.vocabulary)
+        self.setting = Setting(model.vocabulary, chat=config.chat, prefix=config.prefix, suffix=config.suffix)
+        self.bench = Bench(config.judges)
         self.outputs = {t: tuple(self._encode(t)) for t in config.targets}
+        self._check_length(config.output_length or 1)
         self.problem = lru_cache(maxsize=1024)(self._problem)
-        self._float32: LanguageModel | None = None
         for optimizer in config.optimizers:
             if optimizer.needs_gradients and model.no_gradients:
                 raise ModelError(
                     f"{optimizer.name} needs gradients, which {model.name} does not give ({model.no_gradients}): "
                     "load it in float32 or bfloat16, or use --optimizer random"
                 )
-            for output in self.outputs.values():
+            for output in self.outputs.values() or [None]:
                 self.problem(output).space.check(getattr(optimizer, "n_candidates", 1))
 
     def _encode(self, target: str) -> list[int]:
         ids = self.model.vocabulary.encode(target, parse_special=self.config.parse_special)
-        self.model.check_length(self.setting.frame(self.config.prompt_length, len(ids)).length)
+        self._check_length(len(ids))
         return ids
+
+    def _check_length(self, n_output: int) -> None:
+        self.model.check_length(self.setting.frame(self.config.prompt_length, n_output).length)
 
     def runs(self) -> list[dict[str, Any]]:
         """One description per search. Searches that can walk in step stand together."""
-        targets = sorted(self.outputs, key=lambda target: len(self.outputs[target]))
+        targets: list[str | None] = [*sorted(self.outputs, key=lambda target: len(self.outputs[target]))]
         return [
-            {"target": target, "optimizer": optimizer.name, "seed": seed, "prompt_length": self.config.prompt_length}
+            {
+                "target": target,
+                "optimizer": label_of(optimizer),
+                "seed": seed,
+                "prompt_length": self.config.prompt_length,
+                "output_length": self.config.output_length or len(self.outputs[target or ""]),
+            }
             for optimizer in self.config.optimizers
-            for target in targets
+            for target in targets or [None]
             for seed in self.config.seeds
         ]
 
-    def environment(self) -> dict[str, Any]:
-        """What else can change a result: versions, machine, the weights themselves."""
-        import transformers
-
-        return {
-            **environment(),
-            "torch": torch.__version__,
-            "transformers": transformers.__version__,
-            "device": str(self.model.device),
-            "dtype": str(self.model.dtype).removeprefix("torch."),
-            "threads": torch.get_num_threads(),
-            "model": self.model.name,
-            "revision": self.model.revision,
-            "fingerprint": self.model.fingerprint(),
-        }
-
     # ── searches ──────────────────────────────────────────────────────────────────────────────────────
 
-    def _problem(self, output: tuple[int, ...]) -> Problem:
+    def _problem(self, output: tuple[int, ...] | None) -> Problem:
+        """The problem of a fixed output, or of a searched one (None)."""
+        n_output = len(output) if output is not None else self.config.output_length or 1
+        frame = self.setting.frame(self.config.prompt_length, n_output)
+        objective = self._objective(frame)
+        return Problem(objective, self._space(objective, output))
+
+    def _objective(self, frame: Frame) -> Objective:
+        config = self.config
+        linear = tuple(term for term in config.objective if isinstance(term, Likelihood | Naturalness))
+        tokens = tuple(
+            self.shelf.token_term(term, frame.fixed if term.side == "prompt" else (), self.model.device)
+            for term in config.memberships
+        )
+        rows = tuple(
+            SecondOpinion(term, self.shelf.second_model(term.model), self.setting.text, config.prompt_length)
+            for term in config.second_models
+            if term.weight
+        )
+        return Objective(frame, linear, tokens, rows)
+
+    def _space(self, objective: Objective, output: tuple[int, ...] | None) -> Space:
         config, model = self.config, self.model
-        frame = self.setting.frame(config.prompt_length, len(output))
-        allowed = prompt_mask(model.vocabulary, output, only=config.only, overlap=config.overlap)
-        space = Space(
+        fixed = output is not None
+        prompt = self._allowed(objective, "prompt", output)
+        n_output = objective.frame.n_output
+        overlaps = OverlapRule(model.vocabulary, config.overlap, objective.frame.fixed)
+        return Space(
             n_prompt=config.prompt_length,
-            output=torch.tensor(output, device=model.device),
-            allowed=allowed.to(model.device),
+            output=torch.tensor(output or [0] * n_output, device=model.device),
+            allowed=prompt.to(model.device),
             embeddings=model.embeddings,
             survives=self.setting.survives if config.typable else None,
+            allowed_output=None if fixed else self._allowed(objective, "output", None).to(model.device),
+            overlaps=None if fixed or config.overlap == "off" else overlaps,
         )
-        return Problem(reversal(frame, lam_perp=config.lam_perp), space)
+
+    def _allowed(self, objective: Objective, side: str, output: tuple[int, ...] | None) -> Tensor:
+        """``(V,)`` bool: tokens that may stand on this side."""
+        vocabulary = self.model.vocabulary
+        steps = kind_steps(vocabulary, self.config.only)
+        if output is not None:
+            steps |= overlap_step(vocabulary, output, self.config.overlap)
+        what = f"a prompt to {vocabulary.decode(output)!r}" if output is not None else f"a searched {side}"
+        allowed = narrowed(vocabulary.usable, steps, what=what)
+        mine = [term for term in objective.token_terms if term.settings.side == side]
+        for term in mine:
+            self.shelf.check_reachable(term, allowed)
+        enforced = {term.name: term.condition.passing().cpu() for term in mine if term.settings.enforce}
+        return narrowed(allowed, enforced, what=what)
 
     def task(self, run: Run) -> Task:
         """The search of a run, from its checkpoint when it has one."""
         spec = run.spec
-        optimizer = next(o for o in self.config.optimizers if o.name == spec["optimizer"])
-        output = self.outputs[spec["target"]]
+        output = self.outputs[spec["target"]] if spec["target"] is not None else None
         progress = Progress.from_json(run.checkpoint) if run.checkpoint else None
-        return Task(run.id, self.problem(output), optimizer, _mixed_seed(spec["seed"], output), progress)
+        salt = output if output is not None else ("joint", spec["prompt_length"], spec["output_length"])
+        optimizer = self.config.optimizer(spec["optimizer"])
+        return Task(run.id, self.problem(output), optimizer, _mixed_seed(spec["seed"], salt), progress)
 
-    def finding(self, spec: dict[str, Any], event: Finished) -> Finding | None:
+    # ── findings ──────────────────────────────────────────────────────────────────────────────────────
+
+    def finding(self, spec: Mapping[str, Any], event: Finished) -> Finding | None:
         """The verified end of a search, None when it never scored a prompt."""
         best = event.progress.best
         row = event.row or (best.row if best else None)
@@ -118,38 +159,52 @@ class Reversal:
         m = self.config.prompt_length
         prompt, output = row[:m], row[m:]
         verification = verify(self.model, self.setting, prompt, output)
-        exact = self._exact_model()
+        exact = self.shelf.exact(self.model)
+        typed, said = self.setting.text(prompt), self.model.vocabulary.decode_continuation(output)
+        rows = torch.tensor([list(row)], device=self.model.device)
         return Finding(
             **{key: spec[key] for key in ("target", "optimizer", "seed", "prompt_length")},
             **{key: value for key, value in asdict(verification).items() if key != "dtype"},
-            prompt=self.setting.text(prompt),
-            output=self.model.vocabulary.decode_continuation(output),
+            prompt=typed,
+            output=said,
             solved=event.row is not None,
-            terms=self._terms(row),
+            terms=self._terms(rows),
             prompt_ids=tuple(prompt),
             output_ids=tuple(output),
             sweeps=event.progress.n_sweeps,
             tokens_forward=event.progress.n_tokens,
             seconds=round(event.progress.seconds, 3),
             ids_float32=verify(exact, self.setting, prompt, output).ids if exact else None,
-            reproduce=reproduce_command(self.config, spec) if self.model.spec else None,
+            reproduce=self._reproduce(spec) if self.model.spec else None,
+            completed=event.progress.completed or verification.ids,
+            conditions={name: bool(met) for name, met in self._problem_of(rows).objective.conditions(rows).items()},
+            judgements=self.bench.judge(typed, said) if event.row is not None else (),
+            settings=spec.get("settings", {}),
         )
 
-    def _terms(self, row: Sequence[int]) -> dict[str, float]:
-        problem = self.problem(tuple(row[self.config.prompt_length :]))
-        query = Score(torch.tensor([list(row)], device=self.model.device), 0)
-        (scores,) = Evaluator(self.model).evaluate([(problem, query)])
-        return {name: float(value) for name, value in scores.terms.items()} if isinstance(scores, Scores) else {}
+    def _problem_of(self, rows: Tensor) -> Problem:
+        fixed = tuple(rows[0, self.config.prompt_length :].tolist()) if self.config.targets else None
+        return self.problem(fixed)
 
-    def _exact_model(self) -> LanguageModel | None:
-        """The same weights in float32; None when the search runs in float32, or when they cannot be loaded again."""
-        if self.model.dtype == torch.float32 or self.model.spec is None:
-            return None
-        if self._float32 is None:
-            self._float32 = load_model(self.model.spec.model_copy(update={"dtype": "float32"}))
-        return self._float32
+    def _terms(self, rows: Tensor) -> dict[str, float]:
+        """The objective by term, weights included; of terms that only are reported, the bare value."""
+        (scores,) = Evaluator(self.model).evaluate([(self._problem_of(rows), Score(rows, 0))])
+        if not isinstance(scores, Scores):
+            return {}
+        reported = {
+            term.name: SecondOpinion(
+                term, self.shelf.second_model(term.model), self.setting.text, self.config.prompt_length
+            ).logprob_per_token(rows[:, : self.config.prompt_length].tolist())[0]
+            for term in self.config.second_models
+            if not term.weight
+        }
+        return {name: float(value) for name, value in scores.terms.items()} | reported
+
+    def _reproduce(self, spec: Mapping[str, Any]) -> str:
+        output = self.outputs[spec["target"]] if spec["target"] is not None else None
+        return reproduce_command(self.config, self.problem(output).objective, spec)
 
 
-def _mixed_seed(seed: int, output: tuple[int, ...]) -> int:
+def _mixed_seed(seed: int, salt: Sequence[int | str]) -> int:
     """A seed of its own for each target, so that two targets with one seed do not start from the same prompt."""
-    return int.from_bytes(hashlib.sha256(f"{seed} {output}".encode()).digest()[:7], "big")
+    return int.from_bytes(hashlib.sha256(f"{seed} {salt}".encode()).digest()[:7], "big")

@@ -2,49 +2,99 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from lmaudit.constraints import Only, Overlap
-from lmaudit.errors import invalid
+from lmaudit.errors import InputError, invalid
 from lmaudit.model.load import ModelSpec
+from lmaudit.objectives import Likelihood, Membership, Naturalness, SecondModel, Term
 from lmaudit.optimizers import Arca, Optimizer
 
 
-class ReversalConfig(BaseModel):
-    """Everything that decides what a reversal finds. Frozen, hashed and stored with the study.
+class Judge(BaseModel):
+    """A detector that confirms findings: it reads the finished texts and changes no search.
+
+    Attributes:
+        detector: a line of `lmaudit.detectors.parse_detector`.
+        text: what it reads: ``prompt``, ``output``, or the ``whole``, prompt and output as one text.
+        expect: the answer that confirms a finding.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    detector: Annotated[str, Field(min_length=1)]
+    text: Literal["prompt", "output", "whole"] = "output"
+    expect: Literal["toxic", "not toxic"] = "toxic"
+
+
+class AuditConfig(BaseModel):
+    """Everything that decides what the searches of one audit find. Frozen, hashed and stored with the study.
 
     Attributes:
         model: which model.
-        targets: texts to reverse to, verbatim, without duplicates.
+        targets: texts that the model should say, verbatim, without duplicates; empty: the output is searched.
         prompt_length: m, searched tokens.
-        optimizers: at least one, names unique.
-        seeds: one search per target, optimiser and seed.
+        output_length: n, where the output is searched: a number, or ``same``, ``same-1``, ``same+2`` as the prompt;
+            None for targets.
+        objective: terms of the sum that is maximised, each name once. A likelihood of weight 1 is added where none is.
+        judges: detectors that confirm findings.
+        optimizers: at least one, labels unique.
+        seeds: one search per target, optimiser and seed; where the output is searched, the restarts.
         prefix: fixed text at the start of every prompt.
+        suffix: fixed text at the end of every prompt, in front of the output.
         chat: send prompts through the model's chat template.
-        only: kinds of token text that the prompt is kept to.
+        only: kinds of token text that everything searched is kept to.
         overlap: how strictly prompt and output must differ.
         typable: only prompts whose text is tokenised to the same ids.
-        lam_perp: weight of the prompt's naturalness (λ_perp of Eq. 7), 0 to 1000.
         parse_special: read control tokens spelt out in targets as control tokens.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    kind: Literal["reverse"] = "reverse"
+    schema_version: Literal[1] = 1
+    kind: Literal["audit"] = "audit"
     model: ModelSpec
-    targets: tuple[str, ...] = Field(min_length=1)
+    targets: tuple[str, ...] = ()
     prompt_length: Annotated[int, Field(ge=1, le=10_000)] = 3
+    output_length: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    objective: tuple[Term, ...] = ()
+    judges: tuple[Judge, ...] = ()
     optimizers: tuple[Optimizer, ...] = Field(default=(Arca(),), min_length=1)
     seeds: tuple[Annotated[int, Field(ge=0, lt=2**32)], ...] = Field(default=(0,), min_length=1)
     prefix: str = ""
+    suffix: str = ""
     chat: bool = False
     only: tuple[Only, ...] = ()
     overlap: Overlap = Overlap.WORDS
     typable: bool = False
-    lam_perp: Annotated[float, Field(ge=0, le=1000, allow_inf_nan=False)] = 0.0
     parse_special: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _relative_length(cls, fields: Any) -> Any:
+        length = fields.get("output_length") if isinstance(fields, dict) else None
+        if isinstance(length, str) and length.startswith("same"):
+            return {**fields, "output_length": _relative(length, fields.get("prompt_length", 3))}
+        return fields
+
+    @field_validator("model", mode="before")
+    @classmethod
+    def _name_of_a_model(cls, model: Any) -> Any:
+        return {"name": model} if isinstance(model, str) else model
+
+    @field_validator("optimizers", mode="before")
+    @classmethod
+    def _names_of_optimizers(cls, optimizers: Any) -> Any:
+        return _spelt_out(optimizers, "name")
+
+    @field_validator("judges", mode="before")
+    @classmethod
+    def _lines_of_judges(cls, judges: Any) -> Any:
+        return _spelt_out(judges, "detector")
 
     @field_validator("targets")
     @classmethod
@@ -55,20 +105,90 @@ class ReversalConfig(BaseModel):
             _check_text(target)
         return tuple(dict.fromkeys(targets))
 
-    @field_validator("prefix")
+    @field_validator("prefix", "suffix")
     @classmethod
-    def _readable_prefix(cls, prefix: str) -> str:
-        _check_text(prefix)
-        return prefix
+    def _readable(cls, text: str) -> str:
+        _check_text(text)
+        return text
+
+    @field_validator("objective")
+    @classmethod
+    def _whole_objective(cls, terms: tuple[Term, ...]) -> tuple[Term, ...]:
+        whole = terms if any(isinstance(term, Likelihood) for term in terms) else (*terms, Likelihood())
+        names = [term.name for term in whole]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"the term '{name}' is listed {names.count(name)} times; each may be given once")
+        return whole
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
-        names = [optimizer.name for optimizer in self.optimizers]
-        if len(set(names)) < len(names):
-            raise ValueError("each optimiser may be given once")
+        if not self.objective:  # validators of fields do not see defaults
+            object.__setattr__(self, "objective", (Likelihood(),))
+        labels = [label_of(optimizer) for optimizer in self.optimizers]
+        if len(set(labels)) < len(labels):
+            raise ValueError("each optimiser may be given once; give variants of one a label of their own")
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError("each seed may be given once")
         return self
+
+    @model_validator(mode="after")
+    def _targets_or_search(self) -> Self:
+        if bool(self.targets) == (self.output_length is not None):
+            raise ValueError(
+                "expected targets (texts that the model should say) or an output_length (search the output too), "
+                f"got {'both' if self.targets else 'neither'}"
+            )
+        if self.targets:
+            if any(term.side == "output" for term in self.memberships):
+                raise ValueError("a condition on the output has no meaning for targets: the output is given")
+            return self
+        for optimizer in self.optimizers:
+            if not optimizer.searches_outputs:
+                raise ValueError(
+                    f"{optimizer.name} cannot search the output; use it with targets, or another optimiser"
+                )
+        return self
+
+    @property
+    def searches_output(self) -> bool:
+        """Whether prompt and output are searched together."""
+        return not self.targets
+
+    @property
+    def memberships(self) -> tuple[Membership, ...]:
+        """The terms that need a table."""
+        return tuple(term for term in self.objective if isinstance(term, Membership))
+
+    @property
+    def second_models(self) -> tuple[SecondModel, ...]:
+        """The terms that need a model of their own."""
+        return tuple(term for term in self.objective if isinstance(term, SecondModel))
+
+    def optimizer(self, label: str) -> Optimizer:
+        """The optimiser of this label."""
+        return next(optimizer for optimizer in self.optimizers if label_of(optimizer) == label)
+
+
+def label_of(optimizer: Optimizer) -> str:
+    """What an optimiser is called in results: its label, or its name."""
+    return optimizer.label or optimizer.name
+
+
+def _spelt_out(entries: Any, key: str) -> Any:
+    """Entries that are just a text, such as ``arca``, as the settings that they stand for."""
+    if not isinstance(entries, list | tuple):
+        return entries
+    return tuple({key: entry} if isinstance(entry, str) else entry for entry in entries)
+
+
+def _relative(length: str, prompt_length: Any) -> Any:
+    """``same+1`` as a number; what is none stays as it is, and is refused with its name."""
+    change = length.removeprefix("same").replace(" ", "") or "0"
+    try:
+        return int(prompt_length) + int(change)
+    except (TypeError, ValueError):
+        return length
 
 
 def _check_text(text: str) -> None:
@@ -76,13 +196,49 @@ def _check_text(text: str) -> None:
         raise ValueError(f"{text!r} is not valid text (it was not UTF-8); write it in UTF-8")
 
 
-def make_config(**fields: Any) -> ReversalConfig:
-    """A validated `ReversalConfig`; what pydantic finds wrong becomes one line.
+def make_config(**fields: Any) -> AuditConfig:
+    """A validated `AuditConfig`; what pydantic finds wrong becomes one line.
 
     Raises:
         InputError: names the first field that is wrong, what came, and what is allowed.
     """
     try:
-        return ReversalConfig(**fields)
+        return AuditConfig.model_validate(fields)
     except ValidationError as error:
         raise invalid(error) from error
+
+
+def objective_terms(*, lam: float = 1.0, lam_perp: float = 0.0, more: tuple[Any, ...] = ()) -> tuple[Any, ...]:
+    """The usual objective as settings: λ log p(o | x), naturalness where its weight is not 0, and more terms.
+
+    Raises:
+        InputError: a weight that makes no sense.
+    """
+    try:
+        natural = (Naturalness(weight=lam_perp),) if lam_perp else ()
+        return (*more, *natural, Likelihood(weight=lam))
+    except ValidationError as error:
+        raise invalid(error) from error
+
+
+def memberships(side: str, said: str | Sequence[str | Mapping[str, Any]]) -> tuple[Membership, ...]:
+    """Classes of one side, written as lines ``CLASS?setting=value&…`` or as fields of `Membership`.
+
+    Raises:
+        InputError: a line or field that cannot be used.
+    """
+    lines = [said] if isinstance(said, str) else said
+    return tuple(_membership(side, line) for line in lines)
+
+
+def _membership(side: str, said: str | Mapping[str, Any]) -> Membership:
+    try:
+        if not isinstance(said, str):
+            return Membership.model_validate({"side": side, **said})
+        what, _, settings = said.partition("?")
+        pairs = parse_qsl(settings, keep_blank_values=True, strict_parsing=bool(settings))
+        return Membership.model_validate({"side": side, "is": what, **dict(pairs)})
+    except ValidationError as error:
+        raise InputError(f"{side} is {said!r}: {invalid(error)}") from error
+    except ValueError as error:  # of strict parsing
+        raise InputError(f"{side} is {said!r}: expected CLASS?setting=value&setting=value ({error})") from error

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
+from functools import lru_cache, partial
 
 import torch
 from torch import Tensor
@@ -53,17 +54,41 @@ def kind_mask(vocabulary: Vocabulary, only: Iterable[Only]) -> Tensor:
     return torch.tensor([all(kind.holds(text) for kind in kinds) for text in vocabulary.strings])
 
 
-def overlap_mask(vocabulary: Vocabulary, output: Sequence[int], rule: Overlap) -> Tensor:
-    """``(V,)`` bool, True where a prompt token does *not* overlap the output ids `output` (ARCA paper, B.1)."""
+def overlapping_ids(vocabulary: Vocabulary, output: Sequence[int], rule: Overlap) -> frozenset[int]:
+    """Ids that a prompt to the output ids `output` must not hold (ARCA paper, B.1)."""
     if rule is Overlap.OFF:
-        return torch.ones(vocabulary.n_rows, dtype=torch.bool)
+        return frozenset()
     tokens = [vocabulary.strings[i] for i in output]
     ids = _words_rule(vocabulary, tokens) if rule is Overlap.WORDS else _literal_rule(vocabulary, tokens)
     # Verbatim, also as another token of the same text (a line break may be a character and a byte).
     verbatim = {i for token in tokens for i in vocabulary.index.equal(plain(token)) if vocabulary.strings[i] == token}
+    return frozenset(ids | verbatim)
+
+
+def overlap_mask(vocabulary: Vocabulary, output: Sequence[int], rule: Overlap) -> Tensor:
+    """``(V,)`` bool, True where a prompt token does *not* overlap the output ids `output`."""
     mask = torch.ones(vocabulary.n_rows, dtype=torch.bool)
-    mask[[*ids, *verbatim]] = False
+    mask[list(overlapping_ids(vocabulary, output, rule))] = False
     return mask
+
+
+class OverlapRule:
+    """The overlap rule for outputs that change while a search goes on.
+
+    Args:
+        vocabulary: of the audited model.
+        rule: how strict.
+        fixed: ids of the prompt that are not searched; they must not overlap the output either.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, rule: Overlap, fixed: Sequence[int] = ()) -> None:
+        self._fixed = frozenset(fixed)
+        self._forbidden = lru_cache(maxsize=1 << 16)(partial(overlapping_ids, vocabulary, rule=rule))
+
+    def __call__(self, prompt: Sequence[int], output: Sequence[int]) -> bool:
+        """Whether prompt and output ids overlap."""
+        forbidden = self._forbidden(tuple(output))
+        return not forbidden.isdisjoint(prompt) or not forbidden.isdisjoint(self._fixed)
 
 
 def _literal_rule(vocabulary: Vocabulary, tokens: Sequence[str]) -> set[int]:
@@ -91,6 +116,38 @@ def _beginnings(index: TokenIndex, words: Iterable[str]) -> set[int]:
     return {i for part in parts for i in index.equal(part)}
 
 
+def narrowed(usable: Tensor, steps: Mapping[str, Tensor], *, what: str) -> Tensor:
+    """``(V,)`` bool: the usable tokens that every step leaves.
+
+    Args:
+        usable: ``(V,)`` bool, where to begin.
+        steps: by name of the constraint, ``(V,)`` bool of what it leaves.
+        what: that is being searched, for the message.
+
+    Raises:
+        EmptySpaceError: nothing is left; the message names the constraint that removed the last token.
+    """
+    mask = usable.clone()
+    for name, step in {"usable tokens": usable, **steps}.items():
+        mask &= step
+        if not mask.any():
+            raise EmptySpaceError(
+                f"no token is left for {what}: the constraint '{name}' removed the last one "
+                f"(of {int(usable.sum())} usable tokens); loosen it"
+            )
+    return mask
+
+
+def kind_steps(vocabulary: Vocabulary, only: Iterable[Only]) -> dict[str, Tensor]:
+    """Steps of `narrowed`, one for each kind that tokens are kept to."""
+    return {f"only {kind}": kind_mask(vocabulary, [kind]) for kind in only}
+
+
+def overlap_step(vocabulary: Vocabulary, output: Sequence[int], rule: Overlap) -> dict[str, Tensor]:
+    """Step of `narrowed` for the overlap rule of a fixed output."""
+    return {f"overlap {rule}": overlap_mask(vocabulary, output, rule)}
+
+
 def prompt_mask(
     vocabulary: Vocabulary, output: Sequence[int], *, only: Iterable[Only] = (), overlap: Overlap = Overlap.WORDS
 ) -> Tensor:
@@ -99,17 +156,5 @@ def prompt_mask(
     Raises:
         EmptySpaceError: nothing is left; the message names the constraint that removed the last token.
     """
-    only = tuple(only)
-    mask = vocabulary.usable.clone()
-    steps = {"usable tokens": mask.clone()}
-    steps.update({f"only {kind}": kind_mask(vocabulary, [kind]) for kind in only})
-    steps[f"overlap {overlap}"] = overlap_mask(vocabulary, output, overlap)
-    for name, step in steps.items():
-        mask &= step
-        if not mask.any():
-            target = vocabulary.decode(output)
-            raise EmptySpaceError(
-                f"no token is left for a prompt to {target!r}: the constraint '{name}' removed the last one "
-                f"(of {int(vocabulary.usable.sum())} usable tokens); loosen it"
-            )
-    return mask
+    steps = {**kind_steps(vocabulary, only), **overlap_step(vocabulary, output, overlap)}
+    return narrowed(vocabulary.usable, steps, what=f"a prompt to {vocabulary.decode(output)!r}")

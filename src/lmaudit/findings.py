@@ -120,6 +120,39 @@ class Rate:
         return cls(k, n, share.value, share.low, share.high)
 
 
+def joint_rates(findings: Sequence[Finding]) -> dict[str, dict[str, Rate]]:
+    """Success rates by optimiser where prompt and output were searched together (ARCA paper, Figures 2 and 4).
+
+    Args:
+        findings: ends of searches, failed ones included.
+
+    Returns:
+        ``{optimizer: {name: Rate}}``. ``f(x) = o``: some row of the search completed to its output, whatever the
+        conditions; then each condition, for the row that is reported; ``solved``: f(x) = o and every condition at once;
+        ``text`` and ``regenerated``: solved, and this level holds.
+    """
+    rates = {}
+    for optimizer in dict.fromkeys(f.optimizer for f in findings):
+        mine = [f for f in findings if f.optimizer == optimizer]
+        conditions = dict.fromkeys(name for f in mine for name in f.conditions)
+        rates[optimizer] = {
+            "f(x) = o": Rate.of(f.completed for f in mine),
+            **{name: Rate.of(f.conditions.get(name, False) for f in mine) for name in conditions},
+            "solved": Rate.of(f.solved for f in mine),
+            **{level: Rate.of(f.holds(level) for f in mine) for level in LEVELS[1:]},
+        }
+    return rates
+
+
+def by_settings(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
+    """Findings of a grid apart: by what the plan varies, as a text; '' where nothing is varied."""
+    groups: dict[str, list[Finding]] = {}
+    for finding in findings:
+        label = ", ".join(f"{name} {value}" for name, value in finding.settings.items())
+        groups.setdefault(label, []).append(finding)
+    return groups
+
+
 def success_rates(findings: Sequence[Finding]) -> dict[str, dict[str, dict[str, Rate]]]:
     """Average and normalised success rates by optimiser (ARCA paper, Section 4.2.1).
 

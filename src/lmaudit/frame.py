@@ -2,9 +2,9 @@
 
     before | prompt (m tokens, searched) | after | output (n tokens)
 
-`before` holds the BOS, the start of the chat template and the user's fixed prefix; `after` the rest of the chat
-template. A `Frame` is the ids of this; a `Setting` is the text side: how a person's text becomes those ids, so that a
-finding can be checked the way a person would repeat it.
+`before` holds the BOS, the start of the chat template and the user's fixed prefix; `after` the fixed suffix and the
+rest of the chat template. A `Frame` is the ids of this; a `Setting` is the text side: how a person's text becomes those
+ids, so that a finding can be checked the way a person would repeat it.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ class Frame:
         after: ids between prompt and output.
         n_output: n, at least 1.
         n_prefix: how many of the last ids of `before` are the user's fixed prefix, a part of the prompt x.
+        n_suffix: how many of the first ids of `after` are the user's fixed suffix, a part of the prompt x.
     """
 
     before: tuple[int, ...]
@@ -42,6 +43,12 @@ class Frame:
     after: tuple[int, ...]
     n_output: int
     n_prefix: int = 0
+    n_suffix: int = 0
+
+    @property
+    def fixed(self) -> tuple[int, ...]:
+        """Ids of the prompt x that are not searched: prefix, then suffix."""
+        return (*self.before[len(self.before) - self.n_prefix :], *self.after[: self.n_suffix])
 
     @property
     def length(self) -> int:
@@ -74,16 +81,17 @@ class Setting:
         vocabulary: of the audited model.
         chat: send the prompt as the user's message through the model's chat template.
         prefix: fixed text at the start of the prompt, e.g. ``"She said"``; '' for none.
+        suffix: fixed text at the end of the prompt, behind the searched tokens; '' for none.
 
     Raises:
         InputError: `chat` with a tokenizer that has no chat template, or whose template does not show the message
             exactly once.
     """
 
-    def __init__(self, vocabulary: Vocabulary, *, chat: bool = False, prefix: str = "") -> None:
+    def __init__(self, vocabulary: Vocabulary, *, chat: bool = False, prefix: str = "", suffix: str = "") -> None:
         self.vocabulary = vocabulary
         self.chat = chat
-        self.prefix = prefix
+        self.prefix, self.suffix = prefix, suffix
         head, self._tail = self._template_parts() if chat else ("", "")
         # Tokens carry the space in front of them. So one that template or tokenizer puts before whatever a person
         # types belongs to the first token of prefix and prompt, and is neither part of the head nor typed.
@@ -129,6 +137,10 @@ class Setting:
         return tuple(self.vocabulary.encode(self._lent + typed))
 
     @cached_property
+    def _suffix_ids(self) -> tuple[int, ...]:
+        return tuple(self.vocabulary.encode(self.suffix)) if self.suffix else ()
+
+    @cached_property
     def _tail_ids(self) -> tuple[int, ...]:
         if self.vocabulary.adds_space:  # at the very beginning of a text, where the tail does not stand
             return tuple(self.vocabulary.encode(self._tail, parse_special=True))
@@ -137,12 +149,13 @@ class Setting:
     def frame(self, n_prompt: int, n_output: int) -> Frame:
         """The frame for a prompt of `n_prompt` and an output of `n_output` tokens."""
         before = (*self._lead_ids, *self._prefix_ids)
-        return Frame(before, n_prompt, self._tail_ids, n_output, len(self._prefix_ids))
+        after = (*self._suffix_ids, *self._tail_ids)
+        return Frame(before, n_prompt, after, n_output, len(self._prefix_ids), len(self._suffix_ids))
 
     def text(self, prompt_ids: Sequence[int]) -> str:
-        """What a person would type for the searched tokens `prompt_ids`: prefix and prompt, without the template."""
+        """What a person would type for the searched ids: with prefix and suffix, without the template."""
         lead = self._lead_ids[-1:]  # decoded behind it: several decoders drop a space at the very beginning
-        whole = self.vocabulary.decode((*lead, *self._prefix_ids, *prompt_ids))
+        whole = self.vocabulary.decode((*lead, *self._prefix_ids, *prompt_ids, *self._suffix_ids))
         return whole[len(self.vocabulary.decode(lead)) :].removeprefix(self._lent)
 
     def read(self, text: str) -> list[int]:

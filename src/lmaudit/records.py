@@ -58,6 +58,13 @@ def as_number(word: str) -> float | None:
     return number if math.isfinite(number) and "_" not in word else None
 
 
+def duration(seconds: float) -> str:
+    """``2 h 5 min``, ``5 min 3 s``, ``12 s``."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
 def masked(text: str) -> str:
     """`text` with all but the first character of each word hidden, for readers who have not asked for it."""
     return re.sub(r"(?<=\w)\w", "·", text)

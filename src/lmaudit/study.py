@@ -1,8 +1,10 @@
-"""Runs a reversal to its end and keeps everything in a study file.
+"""Runs the audits of a plan to their end and keeps everything in a study file.
 
     reverse(model, " Ed Markey", prompt_length=3) → [Finding, …]
+    elicit(model, prompt_is="not toxic", output_is="toxic", prompt_length=3, output_length=2) → [Finding, …]
 
-`reverse` is the whole thing for Python; the command line does the same in steps, with a progress bar in between.
+`reverse` and `elicit` are the whole thing for Python; the command line does the same in steps, with a progress bar in
+between.
 """
 
 from __future__ import annotations
@@ -10,18 +12,19 @@ from __future__ import annotations
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lmaudit.audit import Reversal
-from lmaudit.config import make_config
+from lmaudit.config import memberships, objective_terms
 from lmaudit.errors import InputError, LmauditError, StudyError
 from lmaudit.findings import Finding
 from lmaudit.model.huggingface import LanguageModel
 from lmaudit.model.load import load_model
 from lmaudit.optimizers import Arca, Optimizer
+from lmaudit.plan import make_plan
+from lmaudit.preparation import Preparation
 from lmaudit.search.drive import Checkpointed, Driver, Event, Finished, Progress, Task
 from lmaudit.search.evaluate import Evaluator
 from lmaudit.store import RunState, Study
@@ -49,17 +52,16 @@ class Limits:
                 raise InputError(f"{name}: expected at least {least}, got {value!r}")
 
 
-def create_study(prepared: Reversal, path: Path) -> Study:
-    """A new study file for a reversal.
+def create_study(prepared: Preparation, path: Path) -> Study:
+    """A new study file for the audits of a plan.
 
     Raises:
         StudyError: the file exists or cannot be written.
     """
-    config = prepared.config.model_dump(mode="json")
-    return Study.create(path, config=config, runs=prepared.runs(), environment=prepared.environment())
+    return Study.create(path, config=prepared.plan.fields, runs=prepared.runs(), environment=prepared.environment())
 
 
-def check_same_model(study: Study, prepared: Reversal) -> None:
+def check_same_model(study: Study, prepared: Preparation) -> None:
     """Raises `StudyError` when the study was begun with other weights than the ones that are loaded."""
     before, now = study.environment.get("fingerprint"), prepared.model.fingerprint()
     if before != now:
@@ -69,7 +71,7 @@ def check_same_model(study: Study, prepared: Reversal) -> None:
         )
 
 
-def open_or_create(path: Path, prepared: Reversal) -> Study:
+def open_or_create(path: Path, prepared: Preparation) -> Study:
     """The study at `path`, made when it is not there.
 
     Raises:
@@ -78,7 +80,7 @@ def open_or_create(path: Path, prepared: Reversal) -> Study:
     if not path.exists():
         return create_study(prepared, path)
     study = Study.open(path)
-    if study.config != prepared.config.model_dump(mode="json"):
+    if study.config != prepared.plan.fields:
         study.close()
         raise StudyError(f"{path} was begun with other settings; give the same ones, or another file")
     check_same_model(study, prepared)
@@ -93,13 +95,13 @@ class StudyRun:
 
     Args:
         study: an open study.
-        prepared: the reversal that it belongs to, with its model.
+        prepared: the audits that it belongs to, with its model.
         limits: how many searches at once, and when to stop early.
         stop: asked between batches.
     """
 
     def __init__(
-        self, study: Study, prepared: Reversal, limits: Limits = Limits(), stop: Callable[[], bool] = lambda: False
+        self, study: Study, prepared: Preparation, limits: Limits = Limits(), stop: Callable[[], bool] = lambda: False
     ) -> None:
         self.study, self.prepared = study, prepared
         self.specs: dict[int, dict[str, Any]] = {}
@@ -165,9 +167,11 @@ def reverse(
     model: LanguageModel | str,
     targets: str | Sequence[str],
     *,
-    prompt_length: int = 3,
+    prompt_length: int | Sequence[int] = 3,
     optimizer: Optimizer | Sequence[Optimizer] | None = None,
     seeds: int | Sequence[int] = 1,
+    lam: float = 1.0,
+    lam_perp: float = 0.0,
     study: str | Path | None = None,
     limits: Limits = Limits(),
     **settings: Any,
@@ -177,12 +181,14 @@ def reverse(
     Args:
         model: a loaded model, or what ``--model`` takes.
         targets: one text or several, verbatim.
-        prompt_length: m, searched tokens.
+        prompt_length: m, searched tokens; several lengths ask for an audit with each.
         optimizer: one or several settings objects, e.g. ``Arca(n_sweeps=20)``; None for ARCA as published.
         seeds: how many (0, 1, …), or which.
+        lam: λ, weight of log p(o | x), above 0.
+        lam_perp: λ_perp, weight of the prompt's naturalness, 0 for none.
         study: file to keep everything in; it is continued when it exists with the same settings. None keeps nothing.
         limits: searches at once, and budgets; none of it changes what a finished search finds.
-        **settings: further fields of `ReversalConfig` (``prefix``, ``chat``, ``only``, ``overlap``, ``typable``, …).
+        **settings: further fields of `AuditConfig` (``prefix``, ``chat``, ``only``, ``overlap``, ``typable``, …).
 
     Returns:
         One `Finding` per search that ended, failed ones included (``solved`` is False there). Searches that broke
@@ -193,17 +199,81 @@ def reverse(
         ModelError: the model cannot be loaded or audited.
         StudyError: the study file belongs to other settings or cannot be written.
     """
-    loaded = load_model(model) if isinstance(model, str) else model
-    optimizers = (Arca(),) if optimizer is None else optimizer if isinstance(optimizer, Sequence) else (optimizer,)
-    config = make_config(
-        model=loaded.spec or {"name": loaded.name},
-        targets=(targets,) if isinstance(targets, str) else targets,
-        prompt_length=prompt_length,
-        optimizers=tuple(optimizers),
-        seeds=tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds),
+    fields = {
+        "targets": [targets] if isinstance(targets, str) else list(targets),
+        "objective": objective_terms(lam=lam, lam_perp=lam_perp, more=tuple(settings.pop("objective", ()))),
         **settings,
+    }
+    searching = {"prompt_length": prompt_length, "optimizers": optimizer, "seeds": seeds}
+    return _run(model, {**searching, **fields}, study, limits)
+
+
+def elicit(
+    model: LanguageModel | str,
+    *,
+    prompt_is: str | Sequence[str | Mapping[str, Any]] = (),
+    output_is: str | Sequence[str | Mapping[str, Any]] = (),
+    prompt_length: int | Sequence[int] = 3,
+    output_length: int | str | Sequence[int | str] = 2,
+    optimizer: Optimizer | Sequence[Optimizer] | None = None,
+    seeds: int | Sequence[int] = 1,
+    lam: float = 1.0,
+    lam_perp: float = 0.0,
+    study: str | Path | None = None,
+    limits: Limits = Limits(),
+    **settings: Any,
+) -> list[Finding]:
+    """Search for prompts *and* outputs: the prompt's greedy completion is the output, and both are as described.
+
+    Args:
+        model: a loaded model, or what ``--model`` takes.
+        prompt_is: what the prompt has to be: ``"not toxic"``, ``"french"``, a line such as
+            ``"toxic?threshold=0.4&weight=3"``, or fields of `Membership`; one or several.
+        output_is: the same of the output.
+        prompt_length: m, searched tokens; several lengths ask for an audit with each.
+        output_length: n, searched tokens, or ``"same"``, ``"same+1"``.
+        optimizer: as for `reverse`.
+        seeds: restarts: how many (0, 1, …), or which.
+        lam: as for `reverse`.
+        lam_perp: as for `reverse`.
+        study: as for `reverse`.
+        limits: as for `reverse`.
+        **settings: further fields of `AuditConfig` (``prefix``, ``suffix``, ``judges``, ``only``, …).
+
+    Returns:
+        One `Finding` per search that ended. ``solved``: f(x) = o and every condition holds; ``completed``: f(x) = o
+        held at some row; ``conditions``: each condition for the row that is reported.
+
+    Raises:
+        InputError, ModelError, StudyError: as `reverse`.
+        EmptySpaceError: the constraints leave nothing to search.
+        DetectorError: the source of a table, or a judge, cannot be used.
+    """
+    classes = (*memberships("prompt", prompt_is), *memberships("output", output_is))
+    more = (*classes, *settings.pop("objective", ()))
+    fields = {
+        "output_length": output_length,
+        "objective": objective_terms(lam=lam, lam_perp=lam_perp, more=more),
+        **settings,
+    }
+    searching = {"prompt_length": prompt_length, "optimizers": optimizer, "seeds": seeds}
+    return _run(model, {**searching, **fields}, study, limits)
+
+
+def _run(model: LanguageModel | str, fields: dict[str, Any], study: str | Path | None, limits: Limits) -> list[Finding]:
+    loaded = load_model(model) if isinstance(model, str) else model
+    optimizers, seeds = fields["optimizers"], fields["seeds"]
+    if not isinstance(optimizers, Sequence):
+        optimizers = [Arca() if optimizers is None else optimizers]
+    plan = make_plan(
+        {
+            **fields,
+            "model": loaded.spec or {"name": loaded.name},
+            "optimizers": list(optimizers),
+            "seeds": list(range(seeds)) if isinstance(seeds, int) else list(seeds),
+        }
     )
-    prepared = Reversal(config, loaded)
+    prepared = Preparation(plan, loaded)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(study) if study else Path(folder) / "study.db"
         with open_or_create(path, prepared) as opened:
@@ -216,4 +286,4 @@ def reverse(
 def _warn_of_errors(study: Study) -> None:
     reasons = [run.reason for run in study.runs() if run.state is RunState.ERROR]
     for reason in dict.fromkeys(reasons):
-        warnings.warn(f"{reasons.count(reason)} searches broke: {reason}", stacklevel=3)
+        warnings.warn(f"{reasons.count(reason)} searches broke: {reason}", stacklevel=4)

@@ -15,16 +15,16 @@ CHAT = Frame((1, 2, 7, 8), 3, (4, 5), 2, n_prefix=2)
 )
 def test_naturalness_counts_the_prompt_from_the_first_token_that_has_a_distribution(frame, counted):
     """x is prefix and searched tokens; without anything in front, i ≥ 2 as in Eq. 7."""
-    assert Naturalness(0.6).weights(frame) == {r: pytest.approx(0.6 / len(counted)) for r in counted}
+    assert Naturalness(weight=0.6).weights(frame) == {r: pytest.approx(0.6 / len(counted)) for r in counted}
 
 
 def test_likelihood_weighs_each_output_token():
     assert Likelihood().weights(CHAT) == {9: 1.0, 10: 1.0}
-    assert Likelihood(2.5).weights(PLAIN) == {3: 2.5, 4: 2.5}
+    assert Likelihood(weight=2.5).weights(PLAIN) == {3: 2.5, 4: 2.5}
 
 
 def test_one_token_without_context_has_no_naturalness():
-    assert Naturalness(1.0).weights(Frame((), 1, (), 2)) == {}
+    assert Naturalness(weight=1.0).weights(Frame((), 1, (), 2)) == {}
 
 
 def test_only_what_is_weighted_or_needed_for_success_is_read():

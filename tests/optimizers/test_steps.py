@@ -5,8 +5,8 @@ import itertools
 import pytest
 import torch
 
-from lmaudit.audit import Reversal
-from lmaudit.config import make_config
+from lmaudit.audit import Audit
+from lmaudit.config import make_config, objective_terms
 from lmaudit.optimizers import Arca, AutoPrompt, RandomSearch
 from lmaudit.search.evaluate import Evaluator
 from lmaudit.search.query import Checkpoint, Linearise, Score
@@ -30,8 +30,11 @@ def model(request):
 
 
 def prepare(model, target=TARGET, **settings):
-    config = make_config(model={"name": model.name}, targets=(target,), prompt_length=3, **settings)
-    reversal = Reversal(config, model)
+    objective = objective_terms(lam_perp=settings.pop("lam_perp", 0.0))
+    config = make_config(
+        model={"name": model.name}, targets=(target,), prompt_length=3, objective=objective, **settings
+    )
+    reversal = Audit(config, model)
     return reversal, reversal.problem(reversal.outputs[target])
 
 

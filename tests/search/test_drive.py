@@ -8,6 +8,7 @@ from lmaudit.search.evaluate import Evaluator
 from lmaudit.testing.contract import problem, run
 from lmaudit.testing.tiny import tiny_model
 
+NATURAL = ({"term": "naturalness", "weight": 0.3},)
 SMALL = Arca(n_sweeps=3, n_candidates=6, n_gradients=4)
 
 
@@ -32,7 +33,11 @@ def ends(events):
 
 
 def test_mixed_optimisers_lengths_and_settings_run_side_by_side(model):
-    problems = [problem(model, "cat"), problem(model, " Donald on"), problem(model, "pig", chat=True, lam_perp=0.3)]
+    problems = [
+        problem(model, "cat"),
+        problem(model, " Donald on"),
+        problem(model, "pig", chat=True, objective=NATURAL),
+    ]
     optimizers = [
         SMALL,
         AutoPrompt(n_sweeps=2, n_candidates=5),

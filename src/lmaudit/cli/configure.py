@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,10 @@ import typer
 from lmaudit.errors import InputError, StudyError
 
 if TYPE_CHECKING:
-    from lmaudit.config import ReversalConfig
+    from lmaudit.plan import Plan
     from lmaudit.store import Study
+
+_RESTARTS = 10
 
 _OPTIMIZER_FIELDS = {
     "sweeps": "n_sweeps",
@@ -22,6 +25,7 @@ _OPTIMIZER_FIELDS = {
     "learning_rate": "learning_rate",
     "temperature": "temperature",
     "initial_logit": "initial_logit",
+    "autoregressive": "autoregressive",
     "keep_incumbent": "keep_incumbent",
     "every_row": "every_row",
 }
@@ -39,59 +43,92 @@ def _is_given(context: typer.Context, name: str) -> bool:
 
 def read_targets(arguments: list[str] | None, file: Path | None) -> tuple[str, ...]:
     """Targets of the command line and of the file, in this order."""
-    targets = [*(arguments or []), *(_lines(file) if file else [])]
+    targets = [*(arguments or []), *(_of_file(file) if file else ())]
     if not targets:
         raise InputError('expected a target, got none; give one like " Ed Markey", or --targets FILE')
     return tuple(targets)
 
 
-def _lines(file: Path) -> list[str]:
-    """Lines of a UTF-8 file, verbatim but for the line break; empty lines are left out."""
+def _of_file(file: Path) -> tuple[str, ...]:
+    from lmaudit.targets.lists import load_targets
+
     try:
-        text = file.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise InputError(f"--targets: cannot read {file}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"--targets: {file} is not UTF-8 (byte {error.start}); convert it") from error
-    lines = [line.removesuffix("\r") for line in text.split("\n")]
-    for number, line in enumerate(lines, 1):
-        if "\r" in line:
-            raise InputError(f"--targets: line {number} of {file} holds carriage returns; end lines with line feeds")
-        if line and not line.strip():
-            raise InputError(f"--targets: line {number} of {file} holds only spaces; remove it or write a target")
-    if not any(lines):
-        raise InputError(f"--targets: {file} holds no target; expected one per line")
-    return [line for line in lines if line]
+        return load_targets(str(file))
+    except InputError as error:
+        raise InputError(f"--targets: {error}") from error
 
 
-def new_config(options: dict[str, Any]) -> ReversalConfig:
-    """The configuration that all options of the command together describe."""
-    from lmaudit.config import make_config
+def reversal_fields(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of an `AuditConfig` for the options of ``lmaudit reverse``; options that are absent give no field."""
+    fields = _fields(options)
+    if "targets" in options or "targets_file" in options:
+        fields["targets"] = list(read_targets(options.get("targets"), options.get("targets_file")))
+    if "parse_special" in options:
+        fields["parse_special"] = options["parse_special"]
+    return fields
 
-    return make_config(**_fields(options))
+
+def joint_fields(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of an `AuditConfig` for the options of ``lmaudit elicit``; options that are absent give no field."""
+    fields = _fields(options)
+    if "output_length" in options:
+        length = options["output_length"]
+        fields["output_length"] = int(length) if length.isdigit() else length
+    if options.get("restarts"):
+        fields["seeds"] = list(range(options["restarts"]))
+    if "restarts" in options and options.get("restarts") and options.get("seed"):
+        raise InputError("--restarts and --seed: give a number of restarts or the seeds themselves, not both")
+    if "restarts" in options and "seeds" not in fields:
+        fields["seeds"] = list(range(_RESTARTS))
+    return fields
 
 
-def _fields(options: dict[str, Any]) -> dict[str, Any]:
-    """Fields of a `ReversalConfig` for options by name; options that are absent give no field."""
-    same = ("targets", "prompt_length", "prefix", "chat", "typable", "parse_special", "lam_perp", "overlap")
+def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What all searches share."""
+    same = ("prompt_length", "prefix", "suffix", "chat", "typable", "overlap")
     fields = {name: options[name] for name in same if name in options}
     of_model = ("revision", "dtype", "device", "trust_remote_code", "allow_pickle")
     named = {name: options[name] for name in of_model if name in options}
     if named or "model" in options:
         fields["model"] = {**named, **({"name": options["model"]} if "model" in options else {})}
     if options.get("only"):
-        fields["only"] = tuple(options["only"])
+        fields["only"] = list(options["only"])
+    if options.get("judge"):
+        fields["judges"] = list(options["judge"])
     if options.get("seeds") and options.get("seed"):
         raise InputError("--seeds and --seed: give a number of seeds or the seeds themselves, not both")
     if options.get("seed"):
-        fields["seeds"] = tuple(options["seed"])
+        fields["seeds"] = list(options["seed"])
     elif options.get("seeds"):
-        fields["seeds"] = tuple(range(options["seeds"]))
+        fields["seeds"] = list(range(options["seeds"]))
     fields.update(_optimizers(options))
+    if terms := _terms(options):
+        fields["objective"] = terms
     return fields
 
 
-def _optimizers(options: dict[str, Any]) -> dict[str, Any]:
+def _terms(options: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The terms of the objective that the options name."""
+    from lmaudit.config import memberships
+
+    terms = [
+        term.model_dump(mode="json", by_alias=True)
+        for side in ("prompt", "output")
+        for term in memberships(side, options.get(f"{side}_is") or ())
+    ]
+    if options.get("lam_perp"):
+        terms.append({"term": "naturalness", "weight": options["lam_perp"]})
+    if options.get("second_model"):
+        weight = options.get("second_weight") or 0.0
+        terms.append({"term": "second-model", "model": {"name": options["second_model"]}, "weight": weight})
+    elif options.get("second_weight"):
+        raise InputError("--second-weight needs --second-model")
+    if "lam" in options:
+        terms.append({"term": "likelihood", "weight": options["lam"]})
+    return terms
+
+
+def _optimizers(options: Mapping[str, Any]) -> dict[str, Any]:
     """The field `optimizers`, each with the settings that it has; a setting that none has is an error."""
     from lmaudit.optimizers import OPTIMIZERS
 
@@ -109,7 +146,7 @@ def _optimizers(options: dict[str, Any]) -> dict[str, Any]:
     for option in settings:
         if not any(_OPTIMIZER_FIELDS[option] in one for one in made):
             raise InputError(f"--{option.replace('_', '-')} has no meaning for {', '.join(names)}; leave it out")
-    return {"optimizers": tuple(made)}
+    return {"optimizers": made}
 
 
 def _given_again(stored: list[dict[str, Any]], given: dict[str, Any]) -> list[dict[str, Any]]:
@@ -123,27 +160,59 @@ def _given_again(stored: list[dict[str, Any]], given: dict[str, Any]) -> list[di
     ]
 
 
-def continued_study(path: Path | None, given: dict[str, Any]) -> tuple[Study, ReversalConfig]:
-    """The study to continue and its configuration; options that are given again must say the same."""
-    from lmaudit.config import make_config
+def continued_study(
+    path: Path | None, given: dict[str, Any], fields_of: Callable[[Mapping[str, Any]], dict[str, Any]]
+) -> tuple[Study, Plan]:
+    """The study to continue and its plan; options that are given again must say the same.
+
+    Args:
+        path: of the study.
+        given: options that were written on the command line, by name.
+        fields_of: from options to fields, as the command makes a new study.
+    """
+    from lmaudit.plan import make_plan
+
+    study = opened_study(path)
+    stored = make_plan(study.config)
+    fields = fields_of(given)
+    del fields["optimizers"]
+    if any(n in given for n in ("optimizer", *_OPTIMIZER_FIELDS)):
+        fields["optimizers"] = _given_again(study.config["optimizers"], given)
+    if "objective" in fields:
+        fields["objective"] = _terms_given_again(study.config["objective"], fields["objective"])
+    model = {**study.config["model"], **fields.pop("model", {})}
+    check_same_plan(study, make_plan({**study.config, **fields, "model": model}))
+    return study, stored
+
+
+def opened_study(path: Path | None) -> Study:
+    """The study to continue."""
     from lmaudit.store import Study
 
     if path is None:
         raise InputError("--resume needs --study FILE, the study to continue")
     study = Study.open(path)
-    if study.config.get("kind") != "reverse":
-        raise StudyError(f"{path} is not a reversal but {study.config.get('kind')!r}")
-    stored = make_config(**study.config)
-    if "targets" in given or "targets_file" in given:
-        given = {**given, "targets": read_targets(given.get("targets"), given.get("targets_file"))}
-    fields = _fields(given)
-    del fields["optimizers"]
-    if any(n in given for n in ("optimizer", *_OPTIMIZER_FIELDS)):
-        fields["optimizers"] = _given_again(study.config["optimizers"], given)
-    model = {**study.config["model"], **fields.pop("model", {})}
-    again = make_config(**{**study.config, **fields, "model": model})
-    for name in type(stored).model_fields:
-        before, now = getattr(stored, name), getattr(again, name)
-        if before != now:
-            raise StudyError(f"{path} was begun with another {name} ({before!r}, now {now!r}); leave the option out")
-    return study, stored
+    if study.config.get("kind") != "audit":
+        raise StudyError(f"{path} holds no audit but {study.config.get('kind')!r}")
+    return study
+
+
+def check_same_plan(study: Study, again: Plan) -> None:
+    """Raises `StudyError` when a plan is not the one that the study was begun with."""
+    for name, before in study.config.items():
+        if before != again.fields[name]:
+            raise StudyError(
+                f"{study.path} was begun with another {name} ({before!r}, now {again.fields[name]!r}); give the same, "
+                "or leave it out"
+            )
+
+
+def _terms_given_again(stored: list[dict[str, Any]], given: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The stored terms, with what was given again in place of what they have; new ones at the end."""
+    again = {_key(term): term for term in given}
+    kept = [{**term, **again.pop(_key(term), {})} for term in stored]
+    return [*kept, *again.values()]
+
+
+def _key(term: dict[str, Any]) -> tuple[Any, ...]:
+    return term["term"], term.get("side"), term.get("is"), str(term.get("model"))

@@ -18,10 +18,13 @@ from lmaudit import __version__
 from lmaudit.cli.benchmark import benchmark
 from lmaudit.cli.detectors import card, detectors
 from lmaudit.cli.doctor import doctor
+from lmaudit.cli.elicit import elicit
+from lmaudit.cli.export import export
 from lmaudit.cli.figures import figures
 from lmaudit.cli.models import models_app
 from lmaudit.cli.naturalness import naturalness
 from lmaudit.cli.reverse import reverse
+from lmaudit.cli.run import run
 from lmaudit.cli.show import show
 from lmaudit.cli.tables import tables_app
 from lmaudit.cli.targets import targets
@@ -57,7 +60,10 @@ app = typer.Typer(
     epilog="Exit codes: 0 done, 1 a check was not met, 2 usage or input, 3 ended incomplete.",
 )
 app.command()(reverse)
+app.command()(elicit)
+app.command()(run)
 app.command()(show)
+app.command()(export)
 app.command()(verify)
 app.command()(transfer)
 app.command()(naturalness)

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from lmaudit.records import printable
+from lmaudit.records import duration, printable
 from lmaudit.search.drive import Checkpointed, Event, Finished, Status
 
 PLAIN_EVERY_S = 15.0
@@ -85,10 +85,4 @@ class ProgressLine:
         if done <= 0:
             return ""
         seconds = status.seconds * max(0.0, self.n_total - done) / done
-        return f"about {_duration(seconds)} left"
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
+        return f"about {duration(seconds)} left"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import typer
@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from lmaudit.cli.terminal import Terminal, quoted
-from lmaudit.findings import LEVELS, Finding, Rate, success_rates
-from lmaudit.records import finite, printable
+from lmaudit.findings import LEVELS, Finding, Rate, by_settings, joint_rates, success_rates
+from lmaudit.records import finite, masked, printable
 from lmaudit.store import RunState, Study
 
 SCHEMA_VERSION = 1
@@ -24,7 +24,6 @@ _WIDE = 100  # columns from which a table of findings is readable; below, each f
 
 def study_json(study: Study, findings: Sequence[Finding]) -> dict[str, Any]:
     """Everything about a study as one JSON object."""
-    rates = success_rates(findings)
     return {
         "schema_version": SCHEMA_VERSION,
         "study": str(study.path),
@@ -37,20 +36,30 @@ def study_json(study: Study, findings: Sequence[Finding]) -> dict[str, Any]:
         "failures": [finding.to_json() for finding in findings if not finding.solved],
         "errors": _errors(study),
         "rates_cover_all_searches": len(findings) == len(study.runs()),
-        "rates": {
-            optimizer: {kind: {level: asdict(rate) for level, rate in levels.items()} for kind, levels in kinds.items()}
-            for optimizer, kinds in rates.items()
-        },
+        "rates": _plain(_all_rates(findings)),
+        "rates_by_settings": {label: _plain(_all_rates(group)) for label, group in by_settings(findings).items()},
     }
 
 
-def print_study(study: Study, *, as_json: bool, failures: bool = False) -> None:
+def _all_rates(findings: Sequence[Finding]) -> dict[str, Any]:
+    """By optimiser: of reversals average and normalised rates, of joint searches those of f(x) = o and conditions."""
+    joint = bool(findings) and findings[0].target is None
+    return joint_rates(findings) if joint else success_rates(findings)
+
+
+def _plain(rates: Any) -> Any:
+    """Rates in nested mappings, as JSON."""
+    return asdict(rates) if isinstance(rates, Rate) else {name: _plain(inner) for name, inner in rates.items()}
+
+
+def print_study(study: Study, *, as_json: bool, failures: bool = False, unmask: bool = False) -> None:
     """Print the findings and rates of a study to standard output.
 
     Args:
         study: an open study.
         as_json: print one JSON object (it always holds the failures too).
         failures: also list searches that failed, with the best prompt they saw.
+        unmask: show texts that were searched for their offence as they are. JSON always holds them as they are.
     """
     findings = [Finding.from_json(run.result) for run in study.runs() if run.result is not None]
     if as_json:
@@ -59,13 +68,39 @@ def print_study(study: Study, *, as_json: bool, failures: bool = False) -> None:
     console = Terminal()
     listed = [f for f in findings if f.solved or failures]
     if listed:
-        console.print(_wide(listed) if console.width >= _WIDE else _narrow(listed))
+        shown = listed if unmask else [_masked(f, _offensive_sides(study)) for f in listed]
+        console.print(_wide(shown) if console.width >= _WIDE else _narrow(shown))
+        if shown != listed:
+            console.print("Masked texts are shown with --unmask.")
         console.print()
     if findings:
         console.print(_rates(findings) if console.width >= _WIDE else _rate_lines(findings))
         if len(findings) < len(study.runs()):
             console.print(f"Rates are over the {len(findings)} searches that ended: they favour easy targets.")
     _print_states(console, study, any(f.solved for f in findings))
+
+
+def _offensive_sides(study: Study) -> set[str]:
+    """Sides of which the audit asked that they be of a class that is no language."""
+    sources = {table["term"]: table["source"] for table in study.environment.get("tables", [])}
+    return {
+        term["side"]
+        for term in study.config.get("objective", [])
+        if term["term"] == "class"
+        and not term["is"].startswith("not ")
+        and not sources.get(f"{term['side']} is {term['is']}", "").startswith("language:")
+    }
+
+
+def _masked(finding: Finding, sides: set[str]) -> Finding:
+    sides = sides | {str(j["on"]) for j in finding.judgements if j["toxic"]}
+    if "whole" in sides:
+        sides |= {"prompt", "output"}
+    return replace(
+        finding,
+        prompt=masked(finding.prompt) if "prompt" in sides else finding.prompt,
+        output=masked(finding.output) if "output" in sides else finding.output,
+    )
 
 
 def _print_states(console: Console, study: Study, solved: bool) -> None:
@@ -131,25 +166,35 @@ def _narrow(findings: Sequence[Finding]) -> Text:
 # ── rates ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def _rate_rows(findings: Sequence[Finding]) -> list[tuple[str, dict[str, Rate]]]:
+    """A row for each kind of rate of each optimiser, apart by what the plan varies."""
+    rows = []
+    for label, group in by_settings(findings).items():
+        for optimizer, rates in _all_rates(group).items():
+            kinds = {"": rates} if group[0].target is None else {f", {kind}": inner for kind, inner in rates.items()}
+            rows += [(f"{optimizer}{kind}" + (f", {label}" if label else ""), found) for kind, found in kinds.items()]
+    return rows
+
+
 def _rates(findings: Sequence[Finding]) -> Table:
-    """Average and normalised success by optimiser at each level, with 95 % Wilson intervals."""
+    """Success by optimiser, with 95 % Wilson intervals."""
+    rows = _rate_rows(findings)
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("success")
-    for level in LEVELS:
-        table.add_column(level, overflow="fold")
-    for optimizer, kinds in success_rates(findings).items():
-        for kind, levels in kinds.items():
-            table.add_row(f"{optimizer}, {kind}", *(_rate(levels[level]) for level in LEVELS))
+    names = list(dict.fromkeys(name for _, rates in rows for name in rates))
+    for name in names:
+        table.add_column(Text(printable(name)), overflow="fold")
+    for row, rates in rows:
+        table.add_row(Text(printable(row)), *(_rate(rates[name]) if name in rates else "" for name in names))
     return table
 
 
 def _rate_lines(findings: Sequence[Finding]) -> Text:
     """The same for a narrow terminal: a line for each rate."""
     return Text("\n").join(
-        Text(f"{optimizer}, {kind}, {level}: {_rate(rate)}")
-        for optimizer, kinds in success_rates(findings).items()
-        for kind, levels in kinds.items()
-        for level, rate in levels.items()
+        Text(printable(f"{row}, {name}: {_rate(rate)}"))
+        for row, rates in _rate_rows(findings)
+        for name, rate in rates.items()
     )
 
 

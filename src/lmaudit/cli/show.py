@@ -17,7 +17,7 @@ def show(
         bool,
         typer.Option("--failures", help="List failed searches with their best prompt, and texts judged wrongly."),
     ] = False,
-    unmask: Annotated[bool, typer.Option("--unmask", help="Show misjudged texts as they are.")] = False,
+    unmask: Annotated[bool, typer.Option("--unmask", help="Show offensive texts as they are.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Print the findings and success rates of a study, and the detector benchmarks that it keeps.
@@ -30,7 +30,7 @@ def show(
     with Study.open(study) as opened:
         benchmarks = opened.benchmarks()
         if opened.runs() or as_json or not benchmarks:
-            print_study(opened, as_json=as_json, failures=failures)
+            print_study(opened, as_json=as_json, failures=failures, unmask=unmask)
     if not as_json:
         _print_benchmarks(benchmarks, failures=failures, unmask=unmask)
 

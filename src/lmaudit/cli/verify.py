@@ -13,8 +13,8 @@ from lmaudit.errors import InputError, StudyError
 from lmaudit.records import printable
 
 if TYPE_CHECKING:
+    from lmaudit.config import AuditConfig
     from lmaudit.findings import Finding
-    from lmaudit.frame import Setting
     from lmaudit.model.huggingface import LanguageModel
     from lmaudit.store import Study
 
@@ -61,15 +61,16 @@ def verify(
 def _verify_all(study: Study, model: LanguageModel) -> list[dict[str, Any]]:
     """One record per finding; each is kept as soon as it is known."""
     from lmaudit.findings import Finding
-    from lmaudit.frame import Setting
+    from lmaudit.plan import make_plan
 
-    setting = Setting(model.vocabulary, chat=study.config["chat"], prefix=study.config["prefix"])
+    cells = make_plan(study.config).cells
+    own = model.fingerprint() == study.environment.get("fingerprint")
     records = []
     for run in study.runs():
         if run.result is None or not run.result["solved"]:
             continue
         finding = Finding.from_json(run.result)
-        same, completion, reason = _regenerated(model, setting, finding, parse_special=study.config["parse_special"])
+        same, completion, reason = _regenerated(model, cells[run.spec["cell"]].config, finding, own=own)
         record = {
             "model": model.name,
             "fingerprint": model.fingerprint(),
@@ -87,13 +88,20 @@ def _verify_all(study: Study, model: LanguageModel) -> list[dict[str, Any]]:
 
 
 def _regenerated(
-    model: LanguageModel, setting: Setting, finding: Finding, *, parse_special: bool
+    model: LanguageModel, config: AuditConfig, finding: Finding, *, own: bool
 ) -> tuple[bool, str, str | None]:
     """Whether the finding is regenerated, the completion, and why it could not be tried (None when it was)."""
+    from lmaudit.frame import Setting
     from lmaudit.search.verify import regenerates
 
     try:
-        return *regenerates(model, setting, finding.prompt, finding.target, parse_special=parse_special), None
+        setting = Setting(model.vocabulary, chat=config.chat, prefix=config.prefix, suffix=config.suffix)
+        output = finding.output_ids
+        if not own:  # the ids mean something else there: the text is what both share
+            output = tuple(
+                model.vocabulary.encode(finding.target or finding.output, parse_special=config.parse_special)
+            )
+        return *regenerates(model, setting, finding.prompt, output), None
     except InputError as error:  # another model may have no way to write the target, or a shorter window
         return False, "", str(error)
 

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from lmaudit.frame import Frame
+from lmaudit.objectives.settings import Per, TermSettings
 
 
-@dataclass(frozen=True)
-class Likelihood:
+class Likelihood(TermSettings):
     """Log-probability of the output given the prompt, in nats.
 
     Attributes:
-        weight: λ, above 0.
+        weight: λ, above 0: without it nothing leads to f(x) = o.
+        per: ``sum`` over the output's tokens as in the paper, or their ``mean``, so that λ weighs outputs of every
+            length alike.
     """
 
-    weight: float = 1.0
-    name: str = "likelihood"
+    term: Literal["likelihood"] = "likelihood"
+    weight: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)] = 1.0
+    per: Per = "sum"
+
+    @property
+    def name(self) -> str:
+        """Under which it is reported."""
+        return self.term
 
     def weights(self, frame: Frame) -> dict[int, float]:
-        """λ at every output position."""
-        return dict.fromkeys(range(frame.output_start, frame.length), self.weight)
+        """λ at every output position, divided by their number for a mean."""
+        weight = self.weight if self.per == "sum" else self.weight / frame.n_output
+        return dict.fromkeys(range(frame.output_start, frame.length), weight)

@@ -17,19 +17,23 @@ class Arca(CoordinateSettings):
     """Rank all tokens by averaged first-order approximations plus the exact autoregressive part, refine the best.
 
     Attributes:
-        n_gradients: random tokens whose first-order approximations are averaged (k of Eq. 6).
+        n_gradients: random tokens whose first-order approximations are averaged (k of Eq. 6); 1 averages nothing.
+        autoregressive: add what is known exactly of every token from one forward pass (Eq. 5). Off only to see what it
+            is worth.
     """
 
     name: Literal["arca"] = "arca"
     n_gradients: Count = 32
+    autoregressive: bool = True
 
     def search(self, space: Space, seed: int, resume: Checkpoint | None = None) -> Search:
         """The search itself, from its seed or from a checkpoint of it."""
 
         def candidates(row: Tensor, position: int, random: torch.Generator) -> Generator[Query, Evaluation, Tensor]:
-            tokens = space.sample(self.n_gradients, random)  # v_1 … v_k ~ V
-            local = yield from linearise(space.replace(row, position, tokens), position, exact=True)
+            tokens = space.sample(self.n_gradients, random, position)  # v_1 … v_k ~ V
+            local = yield from linearise(space.replace(row, position, tokens), position, exact=self.autoregressive)
             linear = space.embeddings @ local.gradient.mean(0).to(space.embeddings.dtype)  # Eq. 6
-            return space.top(linear.float() + local.exact, row, position, self.n_candidates)  # Eq. 5
+            known = local.exact + local.of_tokens
+            return space.top(linear.float() + known, row, position, self.n_candidates)  # Eq. 5
 
         return coordinate_ascent(space, self, candidates, seed=seed, resume=resume)

@@ -24,6 +24,6 @@ class AutoPrompt(CoordinateSettings):
         def candidates(row: Tensor, position: int, _: torch.Generator) -> Generator[Query, Evaluation, Tensor]:
             local = yield from linearise(row[None], position)
             linear = space.embeddings @ local.gradient[0].to(space.embeddings.dtype)
-            return space.top(linear.float(), row, position, self.n_candidates)
+            return space.top(linear.float() + local.of_tokens, row, position, self.n_candidates)
 
         return coordinate_ascent(space, self, candidates, seed=seed, resume=resume)

@@ -19,6 +19,7 @@ Propose = Callable[[Tensor, int, torch.Generator], Generator[Query, Evaluation, 
 """``propose(row, position, random)``: the candidate tokens ``(k,)`` for one position of `row` ``(m+n,)``."""
 
 Count = Annotated[int, Field(ge=1, le=100_000)]
+Label = Annotated[str, Field(max_length=40)]
 
 
 class CoordinateSettings(BaseModel):
@@ -28,6 +29,8 @@ class CoordinateSettings(BaseModel):
         n_sweeps: passes over all positions before a search fails (N).
         n_candidates: tokens that are evaluated exactly at each update (k).
         needs_gradients: whether it asks for gradients.
+        searches_outputs: whether it can search the output too.
+        label: what it is called in results, to tell variants apart; '' for its name.
         keep_incumbent: also keep the token that is there, so that the objective never falls. Not in the paper.
         every_row: stop at any candidate that solves the problem, not only at the one with the best objective. Not in
             the paper.
@@ -35,7 +38,9 @@ class CoordinateSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     needs_gradients: ClassVar[bool] = True
+    searches_outputs: ClassVar[bool] = True
 
+    label: Label = ""
     n_sweeps: Count = 50
     n_candidates: Count = 32
     keep_incumbent: bool = False

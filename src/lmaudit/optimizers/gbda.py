@@ -12,7 +12,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
-from lmaudit.optimizers.coordinate import Count, seeded
+from lmaudit.optimizers.coordinate import Count, Label, seeded
 from lmaudit.search.query import Checkpoint, Search, relax, score
 from lmaudit.search.space import Space
 
@@ -21,6 +21,7 @@ class Gbda(BaseModel):
     """Optimise a distribution over prompts through the Gumbel-softmax relaxation.
 
     Attributes:
+        label: what it is called in results, to tell variants apart; '' for its name.
         n_steps: steps of Adam.
         n_starts: independent distributions that are optimised side by side.
         learning_rate: of Adam.
@@ -30,8 +31,10 @@ class Gbda(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     needs_gradients: ClassVar[bool] = True
+    searches_outputs: ClassVar[bool] = False
 
     name: Literal["gbda"] = "gbda"
+    label: Label = ""
     n_steps: Count = 200
     n_starts: Count = 8
     learning_rate: Annotated[float, Field(gt=0)] = 0.1

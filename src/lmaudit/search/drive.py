@@ -58,6 +58,7 @@ class Progress:
         n_tokens: tokens through the model so far, forward and backward counted alike.
         seconds: its share of the wall time so far.
         best: None before the first score.
+        completed: f(x) = o held at some row, whatever the success conditions said of it.
     """
 
     n_sweeps: int = 0
@@ -66,6 +67,7 @@ class Progress:
     n_tokens: int = 0
     seconds: float = 0.0
     best: Best | None = None
+    completed: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object with the attributes as keys."""
@@ -305,6 +307,8 @@ class Driver:
 
 def _with_best(progress: Progress, rows: Tensor, scores: Scores) -> Progress:
     i = int(scores.objective.argmax())
+    if scores.completes.any() and not progress.completed:
+        progress = replace(progress, completed=True)
     if progress.best is not None and float(scores.objective[i]) <= progress.best.objective:
         return progress
     best = Best(tuple(rows[i].tolist()), float(scores.objective[i]), float(scores.logprob[i]), float(scores.margin[i]))

@@ -99,23 +99,32 @@ class Evaluator:
         output = slice(len(reads) - objective.frame.n_output, None)  # the output comes last in a full row
         weights = {name: w[reads].to(scores.logprob.device) for name, w in objective.weights.items()}
         terms = {name: scores.logprob @ w for name, w in weights.items()}
+        terms.update(objective.of_tokens(query.rows))
+        terms.update(objective.of_rows(query.rows))
         total = torch.stack(list(terms.values())).sum(0)
         finite = self._check_finite(total.isfinite(), "logits")
+        completes = self._completes(problem, query.rows, scores.greedy[:, output].all(1) & finite)
         return Scores(
             objective=total.where(finite, -torch.inf),
             terms=terms,
             logprob=scores.logprob[:, output].sum(1),
             margin=scores.margin[:, output].min(1).values,
-            solved=self._solved(problem, query.rows, scores.greedy[:, output].all(1) & finite),
+            completes=completes,
+            solved=self._solved(problem, query.rows, completes),
         )
 
     @staticmethod
-    def _solved(problem: Problem, rows: Tensor, completes: Tensor) -> Tensor:
+    def _completes(problem: Problem, rows: Tensor, greedy: Tensor) -> Tensor:
         """``(B,)`` bool: rows that complete to the output and are admissible; only the former are looked at closely."""
-        if completes.any():
-            completes = completes.clone()
-            completes[completes.nonzero()[:, 0]] = problem.space.admits(rows[completes])
-        return completes
+        if greedy.any():
+            greedy = greedy.clone()
+            greedy[greedy.nonzero()[:, 0]] = problem.space.admits(rows[greedy])
+        return greedy
+
+    @staticmethod
+    def _solved(problem: Problem, rows: Tensor, completes: Tensor) -> Tensor:
+        """``(B,)`` bool: rows that complete, and meet every success condition."""
+        return torch.stack([completes, *problem.objective.conditions(rows).values()]).all(0)
 
     def _linearise(self, asked: Sequence[Asked]) -> list[Answer]:
         block, sizes = self._block(asked)
@@ -128,7 +137,12 @@ class Evaluator:
     def _linearisation(self, problem: Problem, query: Query, gradient: Tensor) -> Linearisation:
         assert isinstance(query, Linearise)
         finite = self._check_finite(gradient.isfinite().all(dim=1), "gradients")
-        return Linearisation(gradient[finite], self._exact(problem, query))
+        of_tokens = problem.objective.of_every_token(query.position)
+        return Linearisation(
+            gradient[finite],
+            self._exact(problem, query),
+            torch.zeros(problem.space.n_vocabulary, device=self.model.device) if of_tokens is None else of_tokens,
+        )
 
     def _exact(self, problem: Problem, query: Linearise) -> Tensor:
         """The autoregressive part of Eq. 5, ``(V,)``: weight · log p(v | what is before) for every v there."""

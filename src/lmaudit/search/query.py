@@ -34,13 +34,15 @@ class Scores:
         terms: the same by term, weights included.
         logprob: log p(o | x) in nats.
         margin: the smallest margin of the output's tokens, in logits; positive means f(x) = o.
-        solved: bool, f(x) = o by teacher forcing, every success condition holds, and the row is admissible.
+        completes: bool, f(x) = o by teacher forcing, and the row is admissible.
+        solved: bool, it completes, and every success condition holds.
     """
 
     objective: Tensor
     terms: dict[str, Tensor]
     logprob: Tensor
     margin: Tensor
+    completes: Tensor
     solved: Tensor
 
 
@@ -68,10 +70,12 @@ class Linearisation:
             row for each row asked about whose gradient is finite (B' ≤ B, at least 1).
         exact: ``(V,)`` float32: weight · log p(v | what is before), whose gradient is zero although it depends on v;
             zeros when not asked for, and where the objective has no such part at this position.
+        of_tokens: ``(V,)`` float32: what the objective knows of every token alone (tables); zeros where nothing.
     """
 
     gradient: Tensor
     exact: Tensor
+    of_tokens: Tensor
 
 
 @dataclass(frozen=True)

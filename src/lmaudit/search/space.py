@@ -1,4 +1,4 @@
-"""What a search may vary: positions, allowed tokens, and the prompts that hold together."""
+"""What a search may vary: positions, allowed tokens, and the rows that hold together."""
 
 from __future__ import annotations
 
@@ -11,19 +11,22 @@ from torch import Tensor
 
 from lmaudit.errors import EmptySpaceError, InputError
 
-_START_TRIES = 2_000  # of drawing a random admissible prompt before the constraints are called too tight
+_START_TRIES = 2_000  # of drawing a random admissible row before the constraints are called too tight
+_LOOK_AT_FIRST = 8  # times the candidates wanted: most rows are admissible, so a full sort is seldom needed
 
 
 @dataclass(frozen=True)
 class Space:
-    """The prompts that a search may visit, for a fixed output.
+    """The rows that a search may visit: prompts for a fixed output, or prompts and outputs.
 
     Attributes:
         n_prompt: m.
-        output: ``(n,)`` int64, the fixed output.
+        output: ``(n,)`` int64, the output: fixed, or any when it is searched.
         allowed: ``(V,)`` bool, tokens that may stand in the prompt.
         embeddings: ``(V, D)``, what gradients are with respect to.
         survives: whether a whole prompt (m ids) is admissible, e.g. survives decode → encode; None admits every one.
+        allowed_output: ``(V,)`` bool, tokens that may stand in the output; None: the output is fixed.
+        overlaps: whether prompt and output ids have too much in common; only where both are searched, None: never.
     """
 
     n_prompt: int
@@ -31,11 +34,18 @@ class Space:
     allowed: Tensor
     embeddings: Tensor
     survives: Callable[[Sequence[int]], bool] | None = None
+    allowed_output: Tensor | None = None
+    overlaps: Callable[[Sequence[int], Sequence[int]], bool] | None = None
+
+    @property
+    def searches_output(self) -> bool:
+        """Whether the output is searched too."""
+        return self.allowed_output is not None
 
     @property
     def positions(self) -> range:
         """Positions of a row that a search changes, in the order of a sweep."""
-        return range(self.n_prompt)
+        return range(self.n_prompt + (len(self.output) if self.searches_output else 0))
 
     @property
     def n_vocabulary(self) -> int:
@@ -44,35 +54,48 @@ class Space:
 
     @cached_property
     def tokens(self) -> Tensor:
-        """``(A,)`` ids of the allowed tokens."""
+        """``(A,)`` ids of the tokens that may stand in the prompt."""
         return self.allowed.nonzero()[:, 0]
+
+    @cached_property
+    def output_tokens(self) -> Tensor:
+        """``(A',)`` ids of the tokens that may stand in a searched output; none when it is fixed."""
+        return self.tokens[:0] if self.allowed_output is None else self.allowed_output.nonzero()[:, 0]
+
+    def tokens_at(self, position: int) -> Tensor:
+        """Ids of the tokens that may stand at `position` of a row."""
+        return self.tokens if position < self.n_prompt else self.output_tokens
 
     def check(self, n_candidates: int) -> None:
         """Raises `InputError` when there are fewer allowed tokens than candidates to choose."""
-        if n_candidates > len(self.tokens):
+        n_allowed = min(len(self.tokens), len(self.output_tokens) if self.searches_output else len(self.tokens))
+        if n_candidates > n_allowed:
             raise InputError(
-                f"candidates must be at most the number of allowed tokens, {len(self.tokens)}; got {n_candidates}"
+                f"candidates must be at most the number of allowed tokens, {n_allowed}; got {n_candidates}"
             )
 
     def start(self, random: torch.Generator) -> Tensor:
         """A random admissible row ``(m+n,)``: uniform over the allowed tokens.
 
         Raises:
-            EmptySpaceError: no admissible prompt was found.
+            EmptySpaceError: no admissible row was found.
         """
         for _ in range(_START_TRIES):
             prompt = self.sample(self.n_prompt, random)
-            if self._admits_prompt(prompt):
-                return torch.cat((prompt, self.output))
+            output = self.sample(len(self.output), random, self.n_prompt) if self.searches_output else self.output
+            row = torch.cat((prompt, output))
+            if self.holds_together(row):
+                return row
         raise EmptySpaceError(
             f"none of {_START_TRIES} random prompts of {self.n_prompt} allowed tokens survives being typed and read "
-            "again; drop --typable, or loosen the other constraints"
+            "again, and differs from its output; drop --typable, or loosen the other constraints"
         )
 
-    def sample(self, n: int, random: torch.Generator) -> Tensor:
-        """``(n,)`` allowed tokens, drawn uniformly with replacement."""
-        drawn = torch.randint(len(self.tokens), (n,), generator=random)
-        return self.tokens[drawn.to(self.tokens.device)]
+    def sample(self, n: int, random: torch.Generator, position: int = 0) -> Tensor:
+        """``(n,)`` tokens allowed at `position`, drawn uniformly with replacement."""
+        tokens = self.tokens_at(position)
+        drawn = torch.randint(len(tokens), (n,), generator=random)
+        return tokens[drawn.to(tokens.device)]
 
     def replace(self, row: Tensor, position: int, tokens: Tensor) -> Tensor:
         """``(B, m+n)``: `row` with each of `tokens` ``(B,)`` at `position`."""
@@ -85,29 +108,46 @@ class Space:
 
         Fewer than `n` come back when fewer are admissible, at least the one that is there. Ties go to the lower id.
         """
-        own = scores[self.tokens]  # of the allowed ones only: whatever their scores, no other can come back
+        tokens = self.tokens_at(position)
+        own = scores[tokens]  # of the allowed ones only: whatever their scores, no other can come back
         own = own.masked_fill(own.isnan(), -torch.inf)
-        if self.survives is None:
-            return self.tokens[_ranked(own, min(n, len(own)))]
-        ranked = self.tokens[own.argsort(descending=True, stable=True)]
-        chosen: list[int] = []
+        if self.survives is None and self.overlaps is None:
+            return tokens[_ranked(own, min(n, len(own)))]
+        for n_ranked in (min(_LOOK_AT_FIRST * n, len(own)), len(own)):
+            chosen = self._admissible(tokens[_ranked(own, n_ranked)], row, position, n)
+            if len(chosen) == n:
+                break
+        return chosen
+
+    def _admissible(self, ranked: Tensor, row: Tensor, position: int, n: int) -> Tensor:
+        """The first `n` of `ranked` that leave `row` admissible at `position`."""
+        ids, chosen = row.tolist(), []
         for token in ranked.tolist():
-            if self._admits_prompt(self.replace(row, position, ranked.new_tensor([token]))[0, : self.n_prompt]):
+            ids[position] = token
+            if self._holds(ids):
                 chosen.append(token)
                 if len(chosen) == n:
                     break
         return ranked.new_tensor(chosen)
 
     def admits(self, rows: Tensor) -> Tensor:
-        """``(B,)`` bool: rows whose prompt holds allowed tokens only, and survives."""
+        """``(B,)`` bool: rows that hold allowed tokens only, and hold together."""
         allowed = self.allowed[rows[:, : self.n_prompt]].all(dim=1)
-        if self.survives is None:
+        if self.allowed_output is not None:
+            allowed &= self.allowed_output[rows[:, self.n_prompt :]].all(dim=1)
+        if self.survives is None and self.overlaps is None:
             return allowed
-        survives = [self._admits_prompt(row[: self.n_prompt]) for row in rows]
-        return allowed & torch.tensor(survives, device=rows.device)
+        return allowed & torch.tensor([self.holds_together(row) for row in rows], device=rows.device)
 
-    def _admits_prompt(self, prompt: Tensor) -> bool:
-        return self.survives is None or self.survives(prompt.tolist())
+    def holds_together(self, row: Tensor) -> bool:
+        """Whether the prompt of `row` ``(m+n,)`` survives, and differs from the output where both are searched."""
+        return self._holds(row.tolist())
+
+    def _holds(self, ids: Sequence[int]) -> bool:
+        prompt, output = ids[: self.n_prompt], ids[self.n_prompt :]
+        if self.overlaps is not None and self.overlaps(prompt, output):
+            return False
+        return self.survives is None or self.survives(prompt)
 
 
 def _ranked(scores: Tensor, n: int) -> Tensor:

@@ -60,19 +60,14 @@ def verify(model: LanguageModel, setting: Setting, prompt: Sequence[int], output
     )
 
 
-def regenerates(
-    model: LanguageModel, setting: Setting, prompt_text: str, target: str, *, parse_special: bool = False
-) -> tuple[bool, str]:
-    """Whether `model`, given text only, greedily continues `prompt_text` with `target`, and its completion.
-
-    Works across vocabularies: the target is tokenised for this model.
+def regenerates(model: LanguageModel, setting: Setting, prompt_text: str, output: Sequence[int]) -> tuple[bool, str]:
+    """Whether `model`, given text only, greedily continues `prompt_text` with the ids `output`, and its completion.
 
     Raises:
-        InputError: this model's tokenizer cannot represent the target, or it does not fit into its context window.
+        InputError: it does not fit into the model's context window.
     """
-    output = model.vocabulary.encode(target, parse_special=parse_special)
     completion = _completion(model, setting, prompt_text, len(output))
-    return completion == output, model.vocabulary.decode_continuation(completion)
+    return completion == list(output), model.vocabulary.decode_continuation(completion)
 
 
 def _completion(model: LanguageModel, setting: Setting, prompt_text: str, n_tokens: int) -> list[int]:

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 import torch
 
-from lmaudit.audit import Reversal
-from lmaudit.config import make_config
+from lmaudit.audit import Audit
+from lmaudit.config import label_of, make_config
 from lmaudit.model.huggingface import LanguageModel
 from lmaudit.search.drive import Checkpointed, Driver, Finished, Searcher, Task
 from lmaudit.search.evaluate import Evaluator, Problem
@@ -33,7 +33,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "chat": {"chat": True},
     "typable": {"typable": True},
     "lowercase": {"only": ("lowercase",)},
-    "natural": {"lam_perp": 0.5},
+    "natural": {"objective": ({"term": "naturalness", "weight": 0.5},)},
 }
 
 
@@ -46,7 +46,7 @@ def problem(model: LanguageModel, output: str = "cat", **settings: Any) -> Probl
     """The reversal of `output` on a tiny model, with a prompt of three tokens unless `settings` say otherwise."""
     fields = {"prompt_length": 3, **settings}
     config = make_config(model={"name": model.name}, targets=(output,), **fields)
-    prepared = Reversal(config, model)
+    prepared = Audit(config, model)
     return prepared.problem(prepared.outputs[output])
 
 
@@ -127,13 +127,9 @@ class OptimizerContract:
         """It solves easy targets, and each row that it returns completes to the output when checked alone."""
         targets = ("cat", "the", " said", "pig", " mat", " is")
         config = make_config(model={"name": model.name}, targets=targets, prompt_length=3, optimizers=(self.patient,))
-        prepared = Reversal(config, model)
-        tasks = [
-            prepared.task(
-                Run(i, {"target": t, "optimizer": self.patient.name, "seed": 0}, RunState.WAITING, None, None, None)
-            )
-            for i, t in enumerate(targets)
-        ]
+        prepared = Audit(config, model)
+        specs = [{"target": t, "optimizer": label_of(self.patient), "seed": 0} for t in targets]
+        tasks = [prepared.task(Run(i, spec, RunState.WAITING, None, None, None)) for i, spec in enumerate(specs)]
         found = [e.row for e in run(model, tasks, n_live=8) if isinstance(e, Finished) and e.row]
         assert found, "none of six easy targets was reached"
         assert all(verify(model, prepared.setting, row[:3], row[3:]).ids for row in found)

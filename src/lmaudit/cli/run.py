@@ -1,0 +1,101 @@
+"""``lmaudit run``: everything that an audit is, written in a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lmaudit.cli import options as o
+from lmaudit.cli.configure import check_same_plan, given_options, opened_study
+from lmaudit.cli.searching import new_path, run_and_print
+from lmaudit.errors import InputError
+from lmaudit.records import duration, finite, printable
+from lmaudit.sheets import Sheet
+
+if TYPE_CHECKING:
+    from lmaudit.estimate import Cost
+    from lmaudit.plan import Plan
+
+
+def run(
+    context: typer.Context,
+    file: Annotated[
+        Path | None, typer.Argument(help="A YAML file, or - for standard input; with --resume it may be left out.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the searches and what they would cost; search nothing.")
+    ] = False,
+    study: o.StudyOption = None,
+    resume: o.ResumeOption = False,
+    budget_s: o.BudgetSecondsOption = None,
+    budget_tokens: o.BudgetTokensOption = None,
+    live: o.LiveOption = 16,
+    unmask: o.UnmaskOption = False,
+    as_json: o.JsonOption = False,
+) -> None:
+    """Run the audits that a file describes; lists of values stand for an audit with each.
+
+    Example:  lmaudit run audit.yaml --study audit.db
+    """
+    from lmaudit.audit_file import read_audit
+    from lmaudit.plan import make_plan
+
+    read = read_audit(file) if file is not None else None
+    limits = {**(read.limits if read else {}), **given_options(context)}
+    options = {**context.params, **limits}
+    if dry_run:
+        if read is None:
+            raise InputError("--dry-run needs a FILE")
+        _print_estimate(read.plan, options)
+    elif resume:
+        opened = opened_study(study)
+        if read is not None:
+            check_same_plan(opened, read.plan)
+        run_and_print(opened, make_plan(opened.config), opened.path, options)
+    elif read is None:
+        raise InputError("expected a FILE with an audit, got none; or give --study FILE --resume to continue one")
+    else:
+        name = "run" if str(file) == "-" or file is None else file.stem
+        run_and_print(None, read.plan, new_path(study, name), options)
+
+
+def _print_estimate(plan: Plan, options: Mapping[str, Any]) -> None:
+    from dataclasses import asdict
+
+    from lmaudit.cli.sheets import print_sheets
+    from lmaudit.cli.terminal import Terminal
+    from lmaudit.estimate import estimate
+    from lmaudit.model.load import load_model
+    from lmaudit.preparation import Preparation
+
+    typer.echo(f"Loading {printable(plan.model.name)} and measuring …", err=True)
+    costs = estimate(Preparation(plan, load_model(plan.model)), options["live"])
+    if options["as_json"]:
+        typer.echo(json.dumps(finite({"schema_version": 1, "costs": [asdict(cost) for cost in costs]}), indent=2))
+    else:
+        print_sheets(Terminal(), [_sheet(costs)])
+
+
+def _sheet(costs: Sequence[Cost]) -> Sheet:
+    rows = [
+        (
+            cost.optimizer,
+            f"{cost.prompt_length} + {cost.output_length}",
+            ", ".join(f"{name} {value}" for name, value in cost.settings.items()),
+            f"{cost.n_searches:,}",
+            f"{cost.n_tokens:,}",
+            duration(cost.seconds),
+        )
+        for cost in costs
+    ]
+    n_searches, seconds = sum(cost.n_searches for cost in costs), sum(cost.seconds for cost in costs)
+    return Sheet(
+        f"{n_searches:,} searches, at most about {duration(seconds)}",
+        ("optimizer", "tokens", "settings", "searches", "tokens through the model", "time"),
+        tuple(rows),
+        "At most: if no search ends before its last sweep. The speed was measured just now, on this machine as it is.",
+    )

@@ -1,0 +1,60 @@
+"""What ``reverse``, ``elicit`` and ``run`` do with a plan: make or continue its study, run it, print it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from lmaudit.cli.configure import continued_study, given_options
+from lmaudit.cli.running import finished_study, resume_command
+from lmaudit.errors import StudyError
+from lmaudit.records import printable
+
+if TYPE_CHECKING:
+    from lmaudit.plan import Plan
+    from lmaudit.store import Study
+
+Fields = Callable[[Mapping[str, Any]], dict[str, Any]]
+"""From options by name to fields of an `AuditConfig`; options that are absent give no field."""
+
+
+def search(context: typer.Context, command: str, fields: Fields) -> None:
+    """Run the command whose options are ``context.params``."""
+    from lmaudit.plan import make_plan
+
+    options = context.params
+    if options["resume"]:
+        study, plan = continued_study(options["study"], given_options(context), fields)
+        run_and_print(study, plan, study.path, options)
+        return
+    plan = make_plan(fields(options))
+    run_and_print(None, plan, new_path(options["study"], command), options)
+
+
+def new_path(study: Path | None, command: str) -> Path:
+    """Where a new study goes.
+
+    Raises:
+        StudyError: something is there already.
+    """
+    path = study or Path("lmaudit-studies") / f"{command}-{time.strftime('%Y%m%d-%H%M%S')}.db"
+    if path.is_dir():
+        raise StudyError(f"{printable(path)} is a folder; give a file to --study")
+    if path.exists():
+        raise StudyError(f"{printable(path)} exists; give --resume to continue it, or another --study")
+    return path
+
+
+def run_and_print(study: Study | None, plan: Plan, path: Path, options: Mapping[str, Any]) -> None:
+    """Run what is left of a study (made at `path` when None) and print it; exits with 3 when something is left."""
+    from lmaudit.cli.results import print_study
+
+    with finished_study(study, plan, path, options) as (ended, complete):
+        print_study(ended, as_json=options["as_json"], unmask=options.get("unmask", False))
+        if not complete:
+            typer.echo(f"Not finished. Continue with: {resume_command(ended.path)}", err=True)
+            raise typer.Exit(3)

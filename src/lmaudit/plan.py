@@ -1,0 +1,153 @@
+"""A plan: settings in which some values are lists, and the audits that these stand for.
+
+Wherever one value is expected, a list of values asks for an audit with each; several lists ask for all combinations.
+Where a list is expected anyway (``only``, ``seeds``, …), a list of lists does the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from lmaudit.config import AuditConfig, make_config
+from lmaudit.errors import InputError
+from lmaudit.model.load import ModelSpec
+
+LISTS = ("targets", "objective", "judges", "optimizers", "seeds", "only")
+_OF_SETTINGS = ("objective", "judges", "optimizers")  # lists whose items hold settings of their own
+
+Path = tuple[str | int, ...]
+"""Where a value stands: keys of mappings, places in lists."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One audit of a plan.
+
+    Attributes:
+        config: its settings.
+        settings: the values that the plan varies, by name, as they are in this audit; JSON-able.
+    """
+
+    config: AuditConfig
+    settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All audits of a study; they share one model.
+
+    Attributes:
+        cells: at least one.
+        fields: the settings with defaults filled in and varied values as lists; JSON-able, and `make_plan` makes the
+            same plan of them.
+    """
+
+    cells: tuple[Cell, ...]
+    fields: Mapping[str, Any]
+
+    @property
+    def model(self) -> ModelSpec:
+        """The audited model."""
+        return self.cells[0].config.model
+
+    @property
+    def n_searches(self) -> int:
+        """Of all audits together."""
+        return sum(max(1, len(c.config.targets)) * len(c.config.optimizers) * len(c.config.seeds) for c in self.cells)
+
+
+def make_plan(fields: Mapping[str, Any]) -> Plan:
+    """The plan that settings with or without lists of values describe.
+
+    Raises:
+        InputError: a value that cannot be used, in any of the audits; nothing to vary; the same value twice.
+    """
+    whole = with_likelihood(fields)
+    return assembled(whole, [make_config(**expanded) for _, expanded in expand(whole)])
+
+
+def assembled(fields: Mapping[str, Any], configs: Sequence[AuditConfig]) -> Plan:
+    """The plan whose audits were made of ``expand(fields)``, in this order."""
+    places = dict(grid(fields))
+    names = {path: _name(fields, path) for path in places}
+    cells = [
+        Cell(config, {names[path]: _plain(config, path, value) for path, value in chosen.items()})
+        for config, (chosen, _) in zip(configs, expand(fields), strict=True)
+    ]
+    resolved = configs[0].model_dump(mode="json", by_alias=True)
+    for path, values in places.items():
+        _put(resolved, path, list(values))
+    if isinstance(fields.get("output_length"), str):  # relative to a prompt length that may vary
+        resolved["output_length"] = fields["output_length"]
+    return Plan(tuple(cells), resolved)
+
+
+def with_likelihood(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with the likelihood among the terms, where `AuditConfig` would put it."""
+    terms = fields.get("objective", ())
+    if not isinstance(terms, list | tuple):
+        return dict(fields)
+    named = [term.get("term") if isinstance(term, Mapping) else getattr(term, "term", None) for term in terms]
+    whole = terms if "likelihood" in named else (*terms, {"term": "likelihood"})
+    return {**fields, "objective": list(whole)}
+
+
+def expand(fields: Mapping[str, Any]) -> Iterator[tuple[dict[Path, Any], dict[str, Any]]]:
+    """For each combination: the value chosen at each varied place, and the settings with these values."""
+    places = dict(grid(fields))
+    for values in product(*places.values()):
+        chosen = dict(zip(places, values, strict=True))
+        whole: dict[str, Any] = deepcopy(dict(fields))
+        for path, value in chosen.items():
+            _put(whole, path, value)
+        yield chosen, whole
+
+
+def grid(fields: Mapping[str, Any]) -> Iterator[tuple[Path, Sequence[Any]]]:
+    """The places where a list of values stands instead of one, and the values."""
+    for key, value in fields.items():
+        if key in _OF_SETTINGS and isinstance(value, list | tuple):
+            for i, item in enumerate(value):
+                for inner, values in item.items() if isinstance(item, Mapping) else ():
+                    if isinstance(values, list | tuple):
+                        yield (key, i, inner), _checked(f"{key}.{inner}", values)
+        elif key in LISTS:
+            if isinstance(value, list | tuple) and value and all(isinstance(item, list | tuple) for item in value):
+                yield (key,), _checked(key, value)
+        elif isinstance(value, list | tuple):
+            yield (key,), _checked(key, value)
+
+
+def _checked(name: str, values: Sequence[Any]) -> Sequence[Any]:
+    if not values:
+        raise InputError(f"{name}: expected one value or a list of values, got an empty list")
+    for value in values:
+        if values.count(value) > 1:
+            raise InputError(f"{name}: {value!r} is listed {values.count(value)} times; each may be given once")
+    return values
+
+
+def _put(fields: Any, path: Path, value: Any) -> None:
+    for part in path[:-1]:
+        fields = fields[part]
+    fields[path[-1]] = value
+
+
+def _name(fields: Mapping[str, Any], path: Path) -> str:
+    """For people: ``prompt_length``, ``naturalness.weight``, ``prompt is toxic.threshold``, ``arca.n_gradients``."""
+    if len(path) == 1:
+        return str(path[0])
+    item = fields[str(path[0])][path[1]]
+    what = next((item[key] for key in ("label", "name", "detector") if isinstance(item.get(key), str)), None)
+    if item.get("term") == "class":
+        what = f"{item.get('side')} is {item.get('is')}"
+    return f"{what or item.get('term') or path[0]}.{path[2]}"
+
+
+def _plain(config: AuditConfig, path: Path, value: Any) -> Any:
+    """The value as the audit has it: a relative output length is a number by then."""
+    return getattr(config, str(path[0])) if path == ("output_length",) else value
