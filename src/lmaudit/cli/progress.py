@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
 from lmaudit.records import duration, printable
-from lmaudit.search.drive import Checkpointed, Event, Finished, Status
+
+if TYPE_CHECKING:
+    from lmaudit.search.drive import Event, Status
 
 PLAIN_EVERY_S = 15.0
 
@@ -50,6 +52,8 @@ class ProgressLine:
 
     def update(self, event: Event) -> None:
         """Take note of an event, and show the state when it is one."""
+        from lmaudit.search.drive import Checkpointed, Finished  # here: torch takes seconds, `--help` must not
+
         if isinstance(event, Checkpointed):
             self._sweeps_left[event.key] = event.progress.n_sweeps
         elif isinstance(event, Finished):
