@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import struct
 import subprocess
 import sys
 from functools import cached_property
@@ -30,6 +31,9 @@ SMALL_MODEL = PackagedFile(
 )
 """The compressed model, which is fetched once and never part of lmaudit."""
 
+_MAGIC = 793712314
+_SETTINGS_END = struct.calcsize("<ii12id")  # magic, version, twelve settings and one more
+_LOADING_S = 120.0
 _PREFIX = "__label__"
 _ANY = "the a le un der ein"
 
@@ -132,13 +136,35 @@ class _Model:
 
 
 def _require_sound(path: Path) -> None:
-    """Load a model of the user's in a process of its own first: fastText crashes on files that are cut short."""
-    code = "import sys, fasttext; fasttext.load_model(sys.argv[1]).predict('a', k=-1, threshold=-1.0)"
-    tried = subprocess.run(  # noqa: S603 -- our own interpreter, and a path as one argument
-        [sys.executable, "-c", code, str(path)], stdin=subprocess.DEVNULL, capture_output=True, check=False
-    )
-    if tried.returncode:
+    """Say in one line what fastText would crash on, or never come back from: a model of the user's may be cut short."""
+    try:
+        sound = _dictionary_is_whole(path.read_bytes()) and _loads_elsewhere(path)
+    except (struct.error, subprocess.TimeoutExpired):
+        sound = False
+    if not sound:
         raise InputError(
             f"expected a fastText model such as lid.176.bin in {printable(path)}, got a file that fastText cannot "
             "load; fetch or copy it again"
         )
+
+
+def _dictionary_is_whole(content: bytes) -> bool:
+    """Whether all entries are there. FastText reads their text up to a zero byte, at the end of a file for ever."""
+    magic, _version = struct.unpack_from("<ii", content)
+    (n_entries,) = struct.unpack_from("<i", content, _SETTINGS_END)
+    place = _SETTINGS_END + struct.calcsize("<iiiqq")
+    for _ in range(n_entries if magic == _MAGIC else 0):
+        if (end := content.find(b"\0", place)) < 0:
+            return False
+        place = end + 1 + struct.calcsize("<qb")  # a count and a kind
+    return magic == _MAGIC and place <= len(content)
+
+
+def _loads_elsewhere(path: Path) -> bool:
+    """Whether a process of its own, which may crash, can load it."""
+    code = "import sys, fasttext; fasttext.load_model(sys.argv[1]).predict('a', k=-1, threshold=-1.0)"
+    command = [sys.executable, "-c", code, str(path)]
+    tried = subprocess.run(  # noqa: S603 -- our own interpreter, and a path as one argument
+        command, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=_LOADING_S
+    )
+    return tried.returncode == 0
