@@ -58,7 +58,7 @@ def test_a_missing_verdict_is_no_number_and_a_passing_failure_is_not_kept(vocabu
 def test_a_language_model_that_is_cut_short_is_told(vocabulary, tmp_path, length):
     path = save_tiny_language_model(tmp_path / "tiny.bin")
     path.write_bytes(path.read_bytes()[:length])
-    with pytest.raises(InputError, match="a file that fastText cannot load|it has none"):
+    with pytest.raises(InputError, match=r"a file that fastText cannot load|it has none"):
         load_table(f"language:fr?model={path}", vocabulary)
 
 
