@@ -19,12 +19,14 @@ import torch
 
 from lmaudit.audit import Audit
 from lmaudit.config import label_of, make_config
+from lmaudit.constraints import Overlap, overlapping_ids
 from lmaudit.model.huggingface import LanguageModel
 from lmaudit.search.drive import Checkpointed, Driver, Finished, Searcher, Task
 from lmaudit.search.evaluate import Evaluator, Problem
 from lmaudit.search.query import Checkpoint, Evaluation, Linearise, Query, Relax, Score
 from lmaudit.search.verify import verify
 from lmaudit.store import Run, RunState
+from lmaudit.testing.joint import JOINT, SURPRISE, joint_audit
 from lmaudit.testing.tiny import tiny_model
 
 _SETTINGS: dict[str, dict[str, Any]] = {
@@ -140,6 +142,86 @@ class OptimizerContract:
         places = [(e.progress.n_sweeps, e.progress.position) for e in events if isinstance(e, Checkpointed)]
         assert places == sorted(set(places))
         assert sum(isinstance(e, Finished) for e in events) == 1
+
+    # ── prompt and output searched together ───────────────────────────────────────────────────────────
+
+    @pytest.fixture
+    def searches_outputs(self) -> None:
+        """Skips what is asked only of optimisers that search outputs."""
+        if not self.optimizer.searches_outputs:
+            pytest.skip(f"{self.optimizer.name} does not search outputs")
+
+    @pytest.mark.usefixtures("searches_outputs")
+    @pytest.mark.parametrize("name", JOINT)
+    def test_joint_asks_only_about_what_it_may_visit(self, model: LanguageModel, name: str) -> None:
+        """Rows agree before the position, hold tokens allowed on each side, and what is scored is admissible."""
+        asked = joint_audit(model, **JOINT[name]).problem(None)
+        space, m = asked.space, asked.space.n_prompt
+        assert space.allowed_output is not None
+        scored = set()
+        for query in self._conversation(model, asked, self.optimizer):
+            assert isinstance(query, Score | Linearise | Checkpoint)
+            assert space.allowed[query.rows[:, :m]].all()
+            assert space.allowed_output[query.rows[:, m:]].all()
+            if not isinstance(query, Checkpoint):
+                assert (query.rows[:, : query.position] == query.rows[0, : query.position]).all()
+            if isinstance(query, Score):
+                scored.add(query.position)
+                assert space.admits(query.rows).all()
+                assert not any(_overlaps(model, asked, row) for row in query.rows.tolist())
+        assert scored == set(range(m + len(space.output)))
+
+    @pytest.mark.usefixtures("searches_outputs")
+    @pytest.mark.parametrize("name", ["plain", "classes"])
+    def test_joint_is_repeatable_and_goes_on_from_any_checkpoint(self, model: LanguageModel, name: str) -> None:
+        """The same seed, or a checkpoint on the way, asks the same questions from there on."""
+        asked = joint_audit(model, **JOINT[name]).problem(None)
+        whole = list(self._conversation(model, asked, self.optimizer))
+        for i, query in [(-1, None), *enumerate(whole)]:
+            if query is None or isinstance(query, Checkpoint):
+                rest = list(self._conversation(model, asked, self.optimizer, resume=query))
+                assert len(rest) == len(whole) - i - 1
+                assert all(_same(a, b) for a, b in zip(rest, whole[i + 1 :], strict=True))
+
+    @pytest.mark.usefixtures("searches_outputs")
+    def test_joint_decides_alone_what_it_decides_among_others(self, model: LanguageModel) -> None:
+        """Neighbours with other objectives and settings, and reversals, change nothing."""
+        problems = [joint_audit(model, **settings).problem(None) for settings in JOINT.values()]
+        problems += [problem(model, "cat is"), joint_audit(model, output_length=1).problem(None)]
+        tasks = [Task(i, problems[i % 10], self.optimizer, i // 10) for i in range(30)]
+        together = {e.key: e for e in run(model, tasks, n_live=30) if isinstance(e, Finished)}
+        for task in tasks[::3]:
+            (alone,) = [e for e in run(model, [task], n_live=1) if isinstance(e, Finished)]
+            other = together[task.key]
+            assert alone.row == other.row
+            assert alone.progress.best is not None
+            assert other.progress.best is not None
+            assert alone.progress.best.row == other.progress.best.row
+            assert alone.progress.n_tokens == other.progress.n_tokens
+            assert alone.progress.n_sweeps == other.progress.n_sweeps
+
+    @pytest.mark.usefixtures("searches_outputs")
+    def test_joint_finds_what_is_true_and_meets_its_conditions(self, model: LanguageModel) -> None:
+        """Some restart succeeds, and what it returns completes when checked alone, and is what was asked for."""
+        prepared = joint_audit(model, output_length=1, objective=SURPRISE, optimizers=(self.patient,), seeds=range(8))
+        specs = prepared.runs()
+        tasks = [prepared.task(Run(i, spec, RunState.WAITING, None, None, None)) for i, spec in enumerate(specs)]
+        ends = [e for e in run(model, tasks, n_live=8) if isinstance(e, Finished)]
+        found = [finding for e in ends if e.row and (finding := prepared.finding(specs[e.key], e))]
+        assert found, "none of eight restarts succeeded"
+        for finding in found:
+            assert finding.solved
+            assert finding.ids
+            assert finding.conditions == {"prompt is not toxic": True, "output is toxic": True}
+            row = [*finding.prompt_ids, *finding.output_ids]
+            assert not _overlaps(model, prepared.problem(None), row)
+
+
+def _overlaps(model: LanguageModel, asked: Problem, row: list[int]) -> bool:
+    """Whether the prompt of a row, what is fixed of it included, holds a token that its own output forbids."""
+    m = asked.space.n_prompt
+    forbidden = overlapping_ids(model.vocabulary, row[m:], Overlap.WORDS)
+    return not forbidden.isdisjoint({*row[:m], *asked.objective.frame.fixed})
 
 
 def run(model: LanguageModel, tasks: list[Task], *, n_live: int) -> Iterator[Any]:
