@@ -6,10 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmaudit.errors import FetchError, InputError, ModelError
-from lmaudit.model.load import make_spec
+from lmaudit.model.load import load_vocabulary, make_spec
 from lmaudit.targets import CommentColumns, choose, comment_files, load_targets, toxic_comments
 from lmaudit.targets.choosing import NOT_TEXT, OTHER_LENGTH, REPEATED, SEVERAL_LINES
-from lmaudit.targets.tokens import load_vocabulary
 from lmaudit.testing.tiny import save_tiny_model, tiny_tokenizer
 from lmaudit.vocabulary import Vocabulary
 from paths import DATA

@@ -144,6 +144,8 @@ def _name(fields: Mapping[str, Any], path: Path) -> str:
     item = fields[str(path[0])][path[1]]
     what = next((item[key] for key in ("label", "name", "detector") if isinstance(item.get(key), str)), None)
     if item.get("term") == "class":
+        if path[2] == "is":
+            return f"{item.get('side')} is"
         what = f"{item.get('side')} is {item.get('is')}"
     return f"{what or item.get('term') or path[0]}.{path[2]}"
 

@@ -5,8 +5,8 @@ import sys
 import numpy as np
 import pytest
 
-from lmaudit.model.load import load_model, make_spec
-from lmaudit.tables import fingerprint, vocabulary_of
+from lmaudit.model.load import load_model, load_vocabulary, make_spec
+from lmaudit.tables import fingerprint
 from lmaudit.testing.tiny import FAMILIES, save_tiny_model
 from tiny_language_model import save_tiny_language_model
 
@@ -158,7 +158,7 @@ def test_the_vocabulary_without_weights_is_that_of_the_model(family, tmp_path):
     whole = load_model(str(folder)).vocabulary
     for weights in folder.glob("*.safetensors"):
         weights.unlink()
-    alone = vocabulary_of(make_spec(name=str(folder)))
+    alone = load_vocabulary(make_spec(name=str(folder)))
     assert alone.n_rows == whole.n_rows == 203
     assert fingerprint(alone) == fingerprint(whole)
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from lmaudit.model.load import make_spec
-from lmaudit.tables import CLASSES, load_table, passing, summary, vocabulary_of
+from lmaudit.model.load import load_vocabulary, make_spec
+from lmaudit.tables import CLASSES, load_table, passing, summary
 from lmaudit.tables.languages import NAMES
 from lmaudit.tables.texts import TokenTexts
 
@@ -16,7 +16,7 @@ ROWS = re.findall(r"^\| `([^`]+)` \| (\d+) \| (\d+) at ([\d.]+) \| (.+?) \| (.+?
 
 @pytest.fixture(scope="module")
 def vocabulary():
-    return vocabulary_of(make_spec(name="smollm2"))
+    return load_vocabulary(make_spec(name="smollm2"))
 
 
 @pytest.mark.real

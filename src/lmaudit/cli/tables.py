@@ -139,10 +139,9 @@ def show(
 
 
 def _vocabulary(model: str, revision: str | None = None, *, trust_remote_code: bool = False) -> Vocabulary:
-    from lmaudit.model.load import make_spec
-    from lmaudit.tables import vocabulary_of
+    from lmaudit.model.load import load_vocabulary, make_spec
 
-    return vocabulary_of(make_spec(name=model, revision=revision, trust_remote_code=trust_remote_code))
+    return load_vocabulary(make_spec(name=model, revision=revision, trust_remote_code=trust_remote_code))
 
 
 def _table(source: str, vocabulary: Vocabulary) -> TokenTable:

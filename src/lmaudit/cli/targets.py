@@ -62,8 +62,7 @@ def targets(
     texts = _texts(source, copy, min_toxicity, text_column, toxicity_column)
     vocabulary = None
     if wanted:
-        from lmaudit.model.load import make_spec
-        from lmaudit.targets.tokens import load_vocabulary
+        from lmaudit.model.load import load_vocabulary, make_spec
 
         spec = make_spec(name=model, revision=revision, trust_remote_code=trust_remote_code)
         vocabulary = load_vocabulary(spec)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from lmaudit.model.huggingface import Block, LanguageModel
+    from lmaudit.vocabulary import Vocabulary
 
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 
@@ -81,6 +82,34 @@ def load_model(spec: ModelSpec | str) -> LanguageModel:
     model.spec = spec
     _probe(model)
     return model
+
+
+def load_vocabulary(spec: ModelSpec) -> Vocabulary:
+    """The vocabulary that `load_model` would give, from the tokenizer and the configuration alone, without weights.
+
+    Raises:
+        ModelError: the model cannot be found, or its tokenizer cannot be read.
+        FetchError: a catalogued model is not in the cache and could not be fetched.
+    """
+    from lmaudit.vocabulary import Vocabulary
+
+    place = _place(spec)
+    commit = commit_of(place, spec.revision)
+    with quiet_transformers():
+        tokenizer, config = _read_vocabulary(spec, place, commit)
+    return Vocabulary(tokenizer, config.get_text_config(decoder=True).vocab_size)
+
+
+def _read_vocabulary(spec: ModelSpec, place: str, commit: str | None) -> tuple[Any, Any]:
+    from transformers import AutoConfig, AutoTokenizer
+
+    shared = {"revision": commit, "trust_remote_code": spec.trust_remote_code}
+    try:
+        return AutoTokenizer.from_pretrained(place, **shared), AutoConfig.from_pretrained(place, **shared)
+    except LmauditError:
+        raise
+    except Exception as error:  # transformers raises many kinds for what a user can only see as "does not load"
+        raise ModelError(f"cannot load the tokenizer of {spec.name}: {why_not_loaded(error)}") from error
 
 
 def _place(spec: ModelSpec) -> str:

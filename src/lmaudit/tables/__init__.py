@@ -9,7 +9,6 @@ from __future__ import annotations
 from lmaudit.tables.kept import fingerprint, kept_passes
 from lmaudit.tables.load import TableWarning, load_table
 from lmaudit.tables.names import CLASSES, parse_source, source_of
-from lmaudit.tables.of_model import vocabulary_of
 from lmaudit.tables.source import Source
 from lmaudit.tables.summary import Summary, ranked, summary
 from lmaudit.tables.table import TokenTable
@@ -30,5 +29,4 @@ __all__ = [
     "ranked",
     "source_of",
     "summary",
-    "vocabulary_of",
 ]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lmaudit.detectors import Detector, parse_detector
 from lmaudit.errors import InputError, LmauditError
 from lmaudit.findings import Finding
-from lmaudit.model.load import ModelSpec, load_model
+from lmaudit.model.load import ModelSpec, load_model, load_vocabulary
 from lmaudit.solved import opened, solved_findings
 from lmaudit.store import Measurement, Study
 from lmaudit.transfers.comparison import Wanted, n_tokens_for, wanted
@@ -20,7 +20,7 @@ from lmaudit.transfers.local import LocalModel
 from lmaudit.transfers.record import KIND, Answer, Transfer
 from lmaudit.transfers.respondent import Asked, Completion, Respondent
 from lmaudit.transfers.served import ServedModel
-from lmaudit.transfers.source import Source, load_vocabulary, source_of
+from lmaudit.transfers.source import Source, source_of
 
 if TYPE_CHECKING:
     from lmaudit.detectors.served_answers import Api
@@ -84,7 +84,12 @@ def transfer(
 def _respondent(to: Respondent | LanguageModel | ModelSpec | str, source: Source, api: Api | None) -> Respondent:
     from lmaudit.model.huggingface import LanguageModel
 
-    api = api or (to.api if isinstance(to, ServedModel) else None) or ("chat" if source.chat else "completions")
+    api = api or (to.api if isinstance(to, ServedModel) else None)
+    if api is None and source.chat is None:
+        raise InputError(
+            "the study varies whether prompts go through the chat template; give --api chat or completions"
+        )
+    api = api or ("chat" if source.chat else "completions")
     if isinstance(to, ServedModel):
         return to.model_copy(update={"api": api})
     if isinstance(to, str) and to.lower().startswith(("http://", "https://")):

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lmaudit.errors import ModelError
 from lmaudit.model.load import ModelSpec
-from lmaudit.records import printable
 
 if TYPE_CHECKING:
     from lmaudit.store import Study
-    from lmaudit.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)
@@ -22,14 +18,19 @@ class Source:
     Attributes:
         spec: the model; None: it was made in memory, or cannot be loaded again.
         fingerprint: of its weights; None: not known.
-        chat: prompts went through its chat template.
+        chat: prompts went through its chat template; None: some did and some did not.
         parse_special: control tokens that are spelt out in an output are control tokens.
     """
 
     spec: ModelSpec | None
     fingerprint: str | None
-    chat: bool
+    chat: bool | None
     parse_special: bool
+
+
+def _one(value: object) -> bool | None:
+    """A setting that holds for all searches; None where the plan varies it."""
+    return None if isinstance(value, list) else bool(value)
 
 
 def source_of(study: Study) -> Source:
@@ -38,40 +39,6 @@ def source_of(study: Study) -> Source:
     return Source(
         spec=ModelSpec.model_validate(model) if isinstance(model, dict) else None,
         fingerprint=study.environment.get("fingerprint"),
-        chat=bool(study.config.get("chat", False)),
-        parse_special=bool(study.config.get("parse_special", False)),
+        chat=_one(study.config.get("chat", False)),
+        parse_special=bool(_one(study.config.get("parse_special", False))),
     )
-
-
-def load_vocabulary(spec: ModelSpec) -> Vocabulary:
-    """The tokens of a model without its weights.
-
-    Raises:
-        ModelError: it cannot be found or read here.
-    """
-    from transformers import AutoTokenizer
-
-    from lmaudit.model.hub import commit_of, quiet_transformers
-    from lmaudit.vocabulary import Vocabulary
-
-    place = _place(spec)
-    try:
-        with quiet_transformers():
-            tokenizer = AutoTokenizer.from_pretrained(
-                place, revision=commit_of(place, spec.revision), trust_remote_code=spec.trust_remote_code
-            )
-    except Exception as error:  # transformers raises many kinds for what a user can only see as "does not load"
-        raise ModelError(f"cannot load the tokenizer of {printable(spec.name)}: {type(error).__name__}") from error
-    return Vocabulary(tokenizer, len(tokenizer))
-
-
-def _place(spec: ModelSpec) -> str:
-    from lmaudit.model import catalog
-    from lmaudit.model.hub import folder_or_hub_id
-
-    if catalog.is_catalogued(spec.name):
-        return str(catalog.resolve(spec.name))
-    path = Path(spec.name).expanduser()
-    if path.suffix.lower() == ".gguf" and path.is_file():
-        return str(catalog.convert_gguf(path))
-    return folder_or_hub_id(spec.name, spec.revision, "the model that was audited")
