@@ -51,11 +51,12 @@ class AuditFile:
     limits: Mapping[str, float]
 
 
-def read_audit(path: Path) -> AuditFile:
+def read_audit(path: Path, *, model: str | None = None) -> AuditFile:
     """The audits that a file describes.
 
     Args:
         path: a YAML file; ``-`` reads standard input.
+        model: the name of a model to audit instead of the file's; None: that of the file.
 
     Raises:
         InputError: it cannot be read, or something in it cannot be used; the message names file, line and field.
@@ -63,6 +64,8 @@ def read_audit(path: Path) -> AuditFile:
     name = "standard input" if str(path) == "-" else printable(path)
     text = sys.stdin.read() if str(path) == "-" else _text(path)
     written, lines = read_yaml(text, name)
+    if model is not None:
+        written["model"] = _renamed(written.get("model"), model)
     try:
         limits = {key: _limit(key, written.pop(key)) for key in LIMITS if key in written}
         if "targets_file" in written:
@@ -73,6 +76,12 @@ def read_audit(path: Path) -> AuditFile:
         raise InputError(f"{name}, {lines.near(str(error).partition(':')[0])}: {error}") from error
     configs = [_config(whole, lines, name) for _, whole in chosen]
     return AuditFile(assembled(fields, configs), limits)
+
+
+def _renamed(model: Any, name: str) -> dict[str, Any]:
+    """Another model that runs as the file's does; a revision belongs to the file's alone."""
+    settings = model if isinstance(model, dict) else {}
+    return {**{key: value for key, value in settings.items() if key != "revision"}, "name": name}
 
 
 def _text(path: Path) -> str:

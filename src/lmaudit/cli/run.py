@@ -29,6 +29,7 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the searches and what they would cost; search nothing.")
     ] = False,
+    model: Annotated[str | None, typer.Option(help="Audit this model instead of the file's.", metavar="MODEL")] = None,
     study: o.StudyOption = None,
     resume: o.ResumeOption = False,
     budget_s: o.BudgetSecondsOption = None,
@@ -44,7 +45,7 @@ def run(
     from lmaudit.audit_file import read_audit
     from lmaudit.plan import make_plan
 
-    read = read_audit(file) if file is not None else None
+    read = read_audit(file, model=model) if file is not None else None
     limits = {**(read.limits if read else {}), **given_options(context)}
     options = {**context.params, **limits}
     if dry_run:
