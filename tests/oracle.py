@@ -70,8 +70,8 @@ class Class:
         return row[:m] if self.side == "prompt" else row[m:]
 
     def worth(self, token):
-        nothing = self.unknown if self.unknown is not None else median_low(p for p in self.p if p == p)
-        p = self.p[token] if self.p[token] == self.p[token] else nothing
+        nothing = self.unknown if self.unknown is not None else median_low(p for p in self.p if not math.isnan(p))
+        p = nothing if math.isnan(self.p[token]) else self.p[token]
         p = min(max(p, 1e-4), 1 - 1e-4)
         return math.log(1 - p if self.negated else p)
 
@@ -83,7 +83,7 @@ class Class:
     def met(self, row, m, fixed):
         """The success condition, over fixed and searched tokens."""
         tokens = [*(fixed if self.side == "prompt" else ()), *self.of(row, m)]
-        known = [self.p[token] for token in tokens if self.p[token] == self.p[token]]
+        known = [self.p[token] for token in tokens if not math.isnan(self.p[token])]
         if not known:
             return False
         if self.require == "mean":

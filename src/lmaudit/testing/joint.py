@@ -40,7 +40,7 @@ JOINT: dict[str, dict[str, Any]] = {
 def made_up_table(vocabulary: Vocabulary, label: str) -> TokenTable:
     """A table that depends on nothing but the vocabulary's size and the label.
 
-    A tenth of the tokens has no probability; a fifth has that of an unknown token, 0.04, where the class is no language.
+    A tenth of the tokens has no probability. Where the class is no language, a fifth has 0.04, that of unknown tokens.
     """
     random = torch.Generator().manual_seed(zlib.crc32(label.encode()))
     probability, kind = torch.rand((2, vocabulary.n_rows), generator=random)
