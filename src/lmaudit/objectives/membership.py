@@ -30,8 +30,8 @@ class Membership(TermSettings):
         weight: of the term, above 0; None: chosen so that one token of the class is worth 12 nats more than one of
             which nothing is known, whatever the contrast of the table.
         per: ``sum`` over the tokens as in the paper, or their ``mean``.
-        require: success needs ``every`` token to pass, ``some`` token, or their ``mean``; None: mean for languages,
-            otherwise every token where the class is denied, some token where it is claimed (as in the paper).
+        require: success needs ``every`` token to pass, ``some`` token, or their ``mean``; None: every token where that
+            is enforced or the class is denied, mean for languages, otherwise some token (as in the paper).
         threshold: a token passes above it (below it where the class is denied); None: the default of the source.
         enforce: never visit a token that does not pass, instead of only preferring those that do. Only where every
             token has to pass. Not in the paper.
@@ -143,6 +143,8 @@ def resolved(term: Membership, table: TokenTable, threshold: float) -> Membershi
 
 
 def _usual_requirement(term: Membership, table: TokenTable) -> Require:
+    if term.enforce:
+        return "every"
     if table.source.startswith("language:"):
         return "mean"
     return "every" if term.negated else "some"
