@@ -82,14 +82,21 @@ def _by_length(specs: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]
 
 
 def _tokens(prepared: Preparation, optimizer: Optimizer, specs: Sequence[dict[str, Any]]) -> int:
-    """Of searches that differ in seed and target only: one pass is counted, with answers that are made up."""
+    """Of searches that differ in seed and target only, counted with answers that are made up.
+
+    All passes after the first cost alike; only one reads what stands before the prompt, or scores the final rows.
+    """
     field = "n_steps" if "n_steps" in type(optimizer).model_fields else "n_sweeps"
-    task = prepared.task(_run_of(0, specs[0]))
-    short = Task(0, task.problem, optimizer.model_copy(update={field: 1}), task.seed)
+    one, two = (_tokens_of_passes(prepared, optimizer.model_copy(update={field: n}), specs[0]) for n in (1, 2))
+    return (one + (int(getattr(optimizer, field)) - 1) * (two - one)) * len(specs)
+
+
+def _tokens_of_passes(prepared: Preparation, optimizer: Optimizer, spec: dict[str, Any]) -> int:
+    task = prepared.task(_run_of(0, spec))
     driver = Driver(_Unasked(prepared.model), n_live=1)
-    for _ in driver.run(_source([short])):
+    for _ in driver.run(_source([Task(0, task.problem, optimizer, task.seed)])):
         pass
-    return driver.n_tokens * int(getattr(optimizer, field)) * len(specs)
+    return driver.n_tokens
 
 
 def _seconds_per_token(prepared: Preparation, specs: Sequence[dict[str, Any]], n_live: int) -> float:

@@ -1,0 +1,67 @@
+"""What an estimate says that searches cost, against what searches use that do not end early."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lmaudit import estimate as estimating
+from lmaudit.estimate import estimate
+from lmaudit.model.huggingface import LanguageModel
+from lmaudit.optimizers import Arca, AutoPrompt, Gbda, Optimizer, RandomSearch
+from lmaudit.plan import make_plan
+from lmaudit.preparation import Preparation
+from lmaudit.search.drive import Finished
+from lmaudit.store import Run, RunState
+from lmaudit.testing.contract import run
+from lmaudit.testing.tiny import tiny_model
+
+JOINT = {"output_length": 3}
+REVERSAL = {"targets": (" Donald on mat",)}
+AROUND: list[dict[str, Any]] = [{}, {"chat": True}, {"prefix": "She said", "suffix": " is"}, {"typable": True}]
+EXACT = [
+    (Arca(n_sweeps=3, n_candidates=6, n_gradients=4), JOINT),
+    (Arca(n_sweeps=1, n_candidates=6, n_gradients=4), JOINT),
+    (Arca(n_sweeps=3, n_candidates=6, n_gradients=4), REVERSAL),
+    (AutoPrompt(n_sweeps=3, n_candidates=6), JOINT),
+    (Gbda(n_steps=4, n_starts=2), REVERSAL),
+]
+
+
+@pytest.fixture(scope="module")
+def model() -> LanguageModel:
+    return tiny_model("qwen2", seed=1)
+
+
+@pytest.fixture(autouse=True)
+def _briefly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(estimating, "MEASURED_S", 0.05)
+
+
+def estimated_and_used(model: LanguageModel, optimizer: Optimizer, **fields: Any) -> tuple[int, list[int]]:
+    fields = {"model": {"name": model.name}, "optimizers": (optimizer,), "seeds": (0, 1, 2), **fields}
+    prepared = Preparation(make_plan(fields), model)
+    (cost,) = estimate(prepared, n_live=2)
+    assert cost.seconds > 0
+    assert cost.n_searches == 3
+    tasks = [prepared.task(Run(i, s, RunState.WAITING, None, None, None)) for i, s in enumerate(prepared.runs())]
+    ends = [event for event in run(model, tasks, n_live=3) if isinstance(event, Finished)]
+    assert all(end.row is None for end in ends), "a search that ends early says nothing of the estimate"
+    return cost.n_tokens, [end.progress.n_tokens for end in ends]
+
+
+@pytest.mark.parametrize("around", AROUND, ids=lambda fields: " ".join(fields) or "plain")
+@pytest.mark.parametrize(("optimizer", "kind"), EXACT, ids=lambda part: getattr(part, "name", None) or next(iter(part)))
+def test_the_tokens_of_searches_that_go_to_the_end_are_estimated_exactly(model, optimizer, kind, around):
+    expected, used = estimated_and_used(model, optimizer, **kind, **around)
+    assert expected == sum(used)
+    assert len(set(used)) == 1
+
+
+@pytest.mark.parametrize("around", AROUND[:3], ids=lambda fields: " ".join(fields) or "plain")
+def test_a_kept_incumbent_costs_a_row_more_unless_it_is_a_candidate_anyway(model, around):
+    """Which is known only when the search runs: the estimate is what it costs at most."""
+    optimizer = RandomSearch(n_sweeps=3, n_candidates=6)
+    expected, used = estimated_and_used(model, optimizer, **JOINT, **around)
+    assert sum(used) <= expected <= 1.2 * sum(used)
