@@ -16,7 +16,6 @@ from lmaudit.constraints import OverlapRule, kind_steps, narrowed, overlap_step
 from lmaudit.errors import ModelError
 from lmaudit.findings import Finding
 from lmaudit.frame import Frame, Setting
-from lmaudit.judging import Bench
 from lmaudit.model.huggingface import LanguageModel
 from lmaudit.objectives import Likelihood, Naturalness, Objective
 from lmaudit.objectives.second_model import SecondOpinion
@@ -49,7 +48,7 @@ class Audit:
         self.config, self.model = config, model
         self.shelf = shelf or Shelf(model.vocabulary)
         self.setting = Setting(model.vocabulary, chat=config.chat, prefix=config.prefix, suffix=config.suffix)
-        self.bench = Bench(config.judges)
+        self.bench = self.shelf.bench(config.judges)
         self.outputs = {t: tuple(self._encode(t)) for t in config.targets}
         self._check_length(config.output_length or 1)
         self.problem = lru_cache(maxsize=1024)(self._problem)
@@ -102,12 +101,11 @@ class Audit:
             self.shelf.token_term(term, frame.fixed if term.side == "prompt" else (), self.model.device)
             for term in config.memberships
         )
-        rows = tuple(
-            SecondOpinion(term, self.shelf.second_model(term.model), self.setting.text, config.prompt_length)
-            for term in config.second_models
-            if term.weight
-        )
-        return Objective(frame, linear, tokens, rows)
+        return Objective(frame, linear, tokens, tuple(o for o in self._second_opinions() if o.settings.weight))
+
+    def _second_opinions(self) -> list[SecondOpinion]:
+        text, m = self.setting.text, self.config.prompt_length
+        return [SecondOpinion(t, self.shelf.second_model(t.model), text, m) for t in self.config.second_models]
 
     def _space(self, objective: Objective, output: tuple[int, ...] | None) -> Space:
         config, model = self.config, self.model
@@ -191,13 +189,8 @@ class Audit:
         (scores,) = Evaluator(self.model).evaluate([(self._problem_of(rows), Score(rows, 0))])
         if not isinstance(scores, Scores):
             return {}
-        reported = {
-            term.name: SecondOpinion(
-                term, self.shelf.second_model(term.model), self.setting.text, self.config.prompt_length
-            ).logprob_per_token(rows[:, : self.config.prompt_length].tolist())[0]
-            for term in self.config.second_models
-            if not term.weight
-        }
+        prompts = rows[:, : self.config.prompt_length].tolist()
+        reported = {o.name: o.logprob_per_token(prompts)[0] for o in self._second_opinions() if not o.settings.weight}
         return {name: float(value) for name, value in scores.terms.items()} | reported
 
     def _reproduce(self, spec: Mapping[str, Any]) -> str:

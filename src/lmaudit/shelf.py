@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from lmaudit.errors import InputError
+from lmaudit.judging import Bench
 from lmaudit.model.huggingface import LanguageModel
 from lmaudit.model.load import ModelSpec, load_model
 from lmaudit.objectives.condition import Condition
@@ -23,12 +24,17 @@ class Shelf:
 
     Args:
         vocabulary: of the audited model.
+
+    Attributes:
+        second_model: the loaded model of a `ModelSpec`.
+        bench: the loaded judges of a tuple of `Judge`.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
         self._tables: dict[str, TokenTable] = {}
         self.second_model = cache(_loaded)
+        self.bench = cache(Bench)
         self._float32: LanguageModel | None = None
 
     def table(self, term: Membership) -> TokenTable:

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from lmaudit.cli.judges import judge_lines, judge_words
 from lmaudit.cli.terminal import Terminal, quoted
 from lmaudit.findings import LEVELS, Finding, Rate, by_settings, joint_rates, success_rates
 from lmaudit.records import finite, masked, printable
@@ -43,8 +44,7 @@ def study_json(study: Study, findings: Sequence[Finding]) -> dict[str, Any]:
 
 def _all_rates(findings: Sequence[Finding]) -> dict[str, Any]:
     """By optimiser: of reversals average and normalised rates, of joint searches those of f(x) = o and conditions."""
-    joint = bool(findings) and findings[0].target is None
-    return joint_rates(findings) if joint else success_rates(findings)
+    return joint_rates(findings) if _is_joint(findings) else success_rates(findings)
 
 
 def _plain(rates: Any) -> Any:
@@ -73,6 +73,8 @@ def print_study(study: Study, *, as_json: bool, failures: bool = False, unmask: 
         if shown != listed:
             console.print("Masked texts are shown with --unmask.")
         console.print()
+    for line in judge_lines(listed):
+        console.print(Text(printable(line)), soft_wrap=True)
     if findings:
         console.print(_rates(findings) if console.width >= _WIDE else _rate_lines(findings))
         if len(findings) < len(study.runs()):
@@ -145,10 +147,13 @@ def _wide(findings: Sequence[Finding]) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("optimizer", no_wrap=True)
     table.add_column("ids text regenerated", no_wrap=True)
+    judged = any(f.judgements for f in findings)
+    if judged:
+        table.add_column("judge", no_wrap=True)
     for f in findings:
         pair = Text.assemble(quoted(f.prompt, "cyan"), " → ", quoted(f.output, "bold"))
         numbers = (_number(f.logprob), _number(f.margin), str(f.seed), str(f.sweeps), _number(f.seconds, 1))
-        table.add_row(pair, *numbers, f.optimizer, _levels(f))
+        table.add_row(pair, *numbers, Text(printable(f.optimizer)), _levels(f), *([judge_words(f)] if judged else []))
     return table
 
 
@@ -159,6 +164,7 @@ def _narrow(findings: Sequence[Finding]) -> Text:
         lines.append(Text.assemble(quoted(f.prompt, "cyan"), " → ", quoted(f.output, "bold")))
         levels = f"{'/'.join(LEVELS)} {'/'.join(_level_words(f))}"
         numbers = f"log p {_number(f.logprob)}, margin {_number(f.margin)}, {_number(f.seconds, 0)} s"
+        numbers += f", judge {judge_words(f)}" if f.judgements else ""
         lines.append(Text(f"  {f.optimizer} seed {f.seed}: {levels}, {numbers}"))
     return Text("\n").join(lines)
 
@@ -171,21 +177,29 @@ def _rate_rows(findings: Sequence[Finding]) -> list[tuple[str, dict[str, Rate]]]
     rows = []
     for label, group in by_settings(findings).items():
         for optimizer, rates in _all_rates(group).items():
-            kinds = {"": rates} if group[0].target is None else {f", {kind}": inner for kind, inner in rates.items()}
+            kinds = {"": rates} if _is_joint(group) else {f", {kind}": inner for kind, inner in rates.items()}
             rows += [(f"{optimizer}{kind}" + (f", {label}" if label else ""), found) for kind, found in kinds.items()]
     return rows
 
 
+def _is_joint(findings: Sequence[Finding]) -> bool:
+    return bool(findings) and findings[0].target is None
+
+
 def _rates(findings: Sequence[Finding]) -> Table:
-    """Success by optimiser, with 95 % Wilson intervals."""
-    rows = _rate_rows(findings)
+    """Success by optimiser, with 95 % Wilson intervals; of joint searches in per cent, because they have many rates."""
+    rows, joint = _rate_rows(findings), _is_joint(findings)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("success")
+    table.add_column("success in % [95%]" if joint else "success", overflow="fold")
+    if joint:
+        table.add_column("n", justify="right")
     names = list(dict.fromkeys(name for _, rates in rows for name in rates))
     for name in names:
         table.add_column(Text(printable(name)), overflow="fold")
     for row, rates in rows:
-        table.add_row(Text(printable(row)), *(_rate(rates[name]) if name in rates else "" for name in names))
+        n = [str(next(iter(rates.values())).n)] if joint else []
+        cells = [(_per_cent if joint else _rate)(rates[name]) if name in rates else "" for name in names]
+        table.add_row(Text(printable(row)), *n, *cells)
     return table
 
 
@@ -196,6 +210,12 @@ def _rate_lines(findings: Sequence[Finding]) -> Text:
         for row, rates in _rate_rows(findings)
         for name, rate in rates.items()
     )
+
+
+def _per_cent(rate: Rate) -> str:
+    if rate.rate is None or rate.low is None or rate.high is None:
+        return "-"
+    return f"{100 * rate.rate:.0f} [{100 * rate.low:.0f}, {100 * rate.high:.0f}]"
 
 
 def _rate(rate: Rate) -> str:
