@@ -73,9 +73,16 @@ class Shelf:
         """
         condition, p = term.condition, term.table.probability
         passing = condition.passing().cpu()
-        if not (passing & allowed).any():
-            known = p.where(allowed & term.table.counts, torch.nan)
-            best = float(known[~known.isnan()].min() if condition.negated else known[~known.isnan()].max())
+        there = allowed.clone()
+        there[list(term.fixed)] = True  # whatever is required, one of all that can stand there has to pass
+        if not (passing & there).any():
+            known = p[there & term.table.counts]
+            if not len(known):
+                raise InputError(
+                    f"{term.name}: {term.table.source} says nothing of any allowed token; choose another source, or "
+                    "loosen the constraints"
+                )
+            best = float(known.min() if condition.negated else known.max())
             raise InputError(
                 f"{term.name}: no allowed token {'lies below' if condition.negated else 'exceeds'} the threshold "
                 f"{condition.threshold:g} in {term.table.source}; the best one has {best:.4g}: change the threshold"
