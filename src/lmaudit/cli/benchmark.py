@@ -6,25 +6,20 @@ import csv
 import json
 import os
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.live import Live
-from rich.text import Text
 
 from lmaudit.cli.options import JsonOption
-from lmaudit.cli.progress import PLAIN_EVERY_S
 from lmaudit.cli.sheets import print_sheets
 from lmaudit.cli.stopping import second_interrupt_ends
 from lmaudit.cli.terminal import Terminal, leave_quietly
+from lmaudit.cli.updating import UpdatingLine
 from lmaudit.errors import InputError, StudyError
 from lmaudit.records import environment, finite, printable, safe_cell
 from lmaudit.sheets import as_markdown
@@ -209,38 +204,16 @@ def _write_csv(rows: Sequence[dict[str, Any]]) -> None:
         writer.writerow({key: safe_cell(printable(v) if isinstance(v, str) else v) for key, v in row.items()})
 
 
-class JudgingProgress:
-    """How far the detectors are, on standard error: one updating line on a terminal, now and then a line elsewhere."""
+class JudgingProgress(UpdatingLine):
+    """How far the detectors are."""
 
     def __init__(self, n: int) -> None:
-        self._n, self._done = n, 0
-        self._name, self._last_plain_s = "", time.monotonic()
-        self._console = Console(stderr=True)
-        self._live = Live(console=self._console, refresh_per_second=4, transient=True)
-
-    def __enter__(self) -> Self:
-        if self._console.is_terminal:
-            self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        """Take the line away; harmless when it is gone."""
-        if self._live.is_started:
-            self._live.stop()
+        super().__init__()
+        self._n, self._done, self._name = n, 0, ""
 
     def update(self, name: str, index: int, verdict: Verdict) -> None:
         """Take note of a verdict."""
         del index, verdict
         self._done = self._done + 1 if name == self._name else 1
         self._name = name
-        line = Text(f"{printable(name)}: {self._done} of {self._n} texts", overflow="ellipsis", no_wrap=True)
-        if self._live.is_started:
-            self._live.update(line)
-        elif time.monotonic() - self._last_plain_s >= PLAIN_EVERY_S:
-            self._last_plain_s = time.monotonic()
-            self._console.print(line, soft_wrap=True)
+        self.show(f"{name}: {self._done} of {self._n} texts")

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import TracebackType
-from typing import Self
 
 import typer
-from rich.console import Console
-from rich.live import Live
-from rich.text import Text
 
-from lmaudit.cli.progress import PLAIN_EVERY_S
 from lmaudit.cli.stopping import second_interrupt_ends
+from lmaudit.cli.updating import UpdatingLine
 
 
 @contextmanager
@@ -28,34 +22,17 @@ def stoppable(what: str) -> Iterator[None]:
             raise typer.Exit(3) from None
 
 
-class CountingLine:
-    """Counts what is done, on standard error: one line that is updated, or now and then a line where that cannot be.
+class CountingLine(UpdatingLine):
+    """Counts what is done.
 
     Args:
         what: is counted, e.g. ``prompts``.
     """
 
     def __init__(self, what: str) -> None:
-        self._what, self._last_plain_s = what, time.monotonic()
-        self._console = Console(stderr=True)
-        self._live = Live(console=self._console, refresh_per_second=4, transient=True)
-
-    def __enter__(self) -> Self:
-        if self._console.is_terminal:
-            self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._live.is_started:
-            self._live.stop()
+        super().__init__()
+        self._what = what
 
     def update(self, done: str, n: int, of: int) -> None:
         """So many of so many are done, e.g. ``asked``."""
-        line = Text(f"{n} of {of} {self._what} {done}", overflow="ellipsis", no_wrap=True)
-        if self._live.is_started:
-            self._live.update(line)
-        elif time.monotonic() - self._last_plain_s >= PLAIN_EVERY_S:
-            self._last_plain_s = time.monotonic()
-            self._console.print(line, soft_wrap=True)
+        self.show(f"{n} of {of} {self._what} {done}")

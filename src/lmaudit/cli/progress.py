@@ -1,24 +1,19 @@
-"""Live progress of a study on standard error: one updating line on a terminal, plain lines elsewhere."""
+"""Live progress of a study."""
 
 from __future__ import annotations
 
-import time
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.live import Live
-from rich.text import Text
 
-from lmaudit.records import duration, printable
+from lmaudit.cli.updating import UpdatingLine
+from lmaudit.records import duration
 
 if TYPE_CHECKING:
     from lmaudit.search.drive import Event, Status
 
-PLAIN_EVERY_S = 15.0
 
-
-class ProgressLine:
+class ProgressLine(UpdatingLine):
     """Shows what a study is doing.
 
     Args:
@@ -28,27 +23,10 @@ class ProgressLine:
     """
 
     def __init__(self, n_total: int, n_sweeps: int | None, console: Console | None = None) -> None:
-        self.console = console or Console(stderr=True)
+        super().__init__(console)
         self.n_total, self.n_sweeps = n_total, n_sweeps
         self.n_ended = self.n_solved = 0
         self._sweeps_left: dict[int, float] = {}
-        self._live = Live(console=self.console, refresh_per_second=4, transient=True)
-        self._started = self._last_plain = time.monotonic()
-
-    def __enter__(self) -> Self:
-        if self.console.is_terminal:
-            self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self.console.is_terminal:
-            self._live.stop()
-
-    def say(self, text: str) -> None:
-        """A line above the progress."""
-        self.console.print(Text(printable(text)), soft_wrap=True)
 
     def update(self, event: Event) -> None:
         """Take note of an event, and show the state when it is one."""
@@ -61,14 +39,7 @@ class ProgressLine:
             self.n_solved += event.row is not None
             self._sweeps_left.pop(event.key, None)
         else:
-            self._show(event)
-
-    def _show(self, status: Status) -> None:
-        if self.console.is_terminal:
-            self._live.update(Text(self.line(status), overflow="ellipsis", no_wrap=True))
-        elif time.monotonic() - self._last_plain >= PLAIN_EVERY_S:
-            self._last_plain = time.monotonic()
-            self.console.print(Text(self.line(status)), soft_wrap=True)
+            self.show(self.line(event))
 
     def line(self, status: Status) -> str:
         """The state in one line."""

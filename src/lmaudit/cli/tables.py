@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
-from contextlib import AbstractContextManager
-from types import TracebackType
-from typing import TYPE_CHECKING, Annotated, Self
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -34,7 +33,6 @@ _SOURCES = (
     ("any class", "KIND:TARGET?setting=value", "any line of `lmaudit detectors`"),
     ("any class", "file:PATH", "a .npy or .csv of one's own"),
 )
-_PLAIN_EVERY_S = 15.0
 
 
 @tables_app.callback(invoke_without_command=True)
@@ -145,10 +143,11 @@ def _vocabulary(model: str, revision: str | None = None, *, trust_remote_code: b
 
 
 def _table(source: str, vocabulary: Vocabulary) -> TokenTable:
+    from lmaudit.cli.measuring import CountingLine
     from lmaudit.tables import load_table
 
-    with _Progress(source) as progress:
-        return load_table(source, vocabulary, on_progress=progress.update)
+    with CountingLine(f"texts of {source}") as progress:
+        return load_table(source, vocabulary, on_progress=partial(progress.update, "judged"))
 
 
 def _row(told: Summary) -> tuple[str, ...]:
@@ -171,37 +170,3 @@ def _facts(told: Summary, model: str) -> Sheet:
     if told.asked is not None:
         rows.append((f"at {told.asked.threshold:g}", f"{told.asked.n_above} above, {told.asked.n_below} below"))
     return Sheet(f"Table of {told.label!r}", ("", ""), tuple(rows))
-
-
-class _Progress(AbstractContextManager["_Progress"]):
-    """How far a table is, on standard error: one updating line on a terminal, a plain one now and then elsewhere."""
-
-    def __init__(self, source: str) -> None:
-        from rich.console import Console
-
-        self._source, self._console = source, Console(stderr=True)
-        self._status = self._console.status("", spinner="line")
-        self._shown_s = time.monotonic()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._status.stop()
-
-    def update(self, n_done: int, n_total: int) -> None:
-        """Take note; shown at most twice a second."""
-        now_s = time.monotonic()
-        if now_s - self._shown_s < (0.5 if self._console.is_terminal else _PLAIN_EVERY_S):
-            return
-        from rich.text import Text
-
-        self._shown_s = now_s
-        line = Text(f"{printable(self._source)}: {n_done} of {n_total} texts judged")
-        if self._console.is_terminal:
-            self._status.update(line)
-            self._status.start()
-        else:
-            self._console.print(line, soft_wrap=True)
