@@ -1,6 +1,8 @@
 """Prompt and output searched together: each exact step and each ranking against brute force over a tiny vocabulary."""
 
 import itertools
+import json
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -10,8 +12,10 @@ from hypothesis import strategies as st
 
 from lmaudit.constraints import Overlap, overlapping_ids
 from lmaudit.optimizers import Arca, AutoPrompt, RandomSearch
+from lmaudit.search.drive import Checkpointed, Finished, Progress, Task
 from lmaudit.search.evaluate import Evaluator
 from lmaudit.search.query import Checkpoint, Linearise, Score
+from lmaudit.testing.contract import run
 from lmaudit.testing.joint import joint_audit, made_up_table
 from lmaudit.testing.tiny import save_tiny_model, tiny_model
 from oracle import (
@@ -407,3 +411,76 @@ def test_a_row_is_solved_by_definition_and_not_otherwise(judged):
 
     check()
     assert min(counts.values()) > 0, f"only one kind of row was drawn: {counts}"
+
+
+# ── counting, and going on ────────────────────────────────────────────────────────────────────────────────
+
+
+def ends_of(model, tasks):
+    events = list(run(model, tasks, n_live=len(tasks)))
+    return (
+        {e.key: e for e in events if isinstance(e, Finished)},
+        [e.progress for e in events if isinstance(e, Checkpointed)],
+    )
+
+
+def test_tokens_of_joint_searches_are_counted_as_the_definition_says():
+    """m = 3, n = 2 and no context: 4 tokens are fed, prefixes grow by one token each, also into the output."""
+    model = tiny_model("qwen2", seed=1)
+    optimizer = Arca(n_sweeps=1, n_candidates=6, n_gradients=4)
+    plain = joint_audit(model).problem(None)
+    ends, _ = ends_of(
+        model, [Task(0, plain, optimizer, 0), Task(1, plain, optimizer.model_copy(update={"n_sweeps": 2}), 0)]
+    )
+    assert ends[0].row is ends[1].row is None
+    suffixes = [4, 3, 2, 1, 0]
+    assert ends[0].progress.n_tokens == sum((2 * 4 + 6) * n for n in suffixes) + 4
+    assert ends[1].progress.n_tokens == 2 * ends[0].progress.n_tokens
+    framed = joint_audit(model, **EVERYWHERE).problem(None)
+    ends, _ = ends_of(
+        model, [Task(0, framed, optimizer, 0), Task(1, framed, optimizer.model_copy(update={"n_sweeps": 2}), 0)]
+    )
+    frame = framed.objective.frame
+    assert frame.before
+    assert frame.after
+    gap = len(frame.after)
+    suffixes = [4 + gap, 3 + gap, 2 + gap, 1, 0]
+    sweep = sum((2 * 4 + 6) * n for n in suffixes) + 4 + gap
+    assert ends[0].progress.n_tokens == len(frame.before) + sweep
+    assert ends[1].progress.n_tokens == len(frame.before) + 2 * sweep, "what stands before the prompt is read once"
+
+
+@pytest.mark.parametrize("name", ["plain", "surprise everywhere"])
+def test_joint_searches_go_on_with_the_same_counts_and_end_alike(name):
+    """From any checkpoint: the row, the best row, tokens and sweeps of the uninterrupted search."""
+    model = tiny_model("qwen2", seed=1)
+    problem = joint_audit(model, **PROBLEMS[name]).problem(None)
+    whole = Task(0, problem, Arca(n_sweeps=3, n_candidates=6, n_gradients=4), 3)
+    ends, stops = ends_of(model, [whole])
+    assert len(stops) > 5
+    for stop in stops[:-1]:
+        stored = Progress.from_json(json.loads(json.dumps(stop.to_json())))
+        resumed, _ = ends_of(model, [replace(whole, progress=stored)])
+        assert resumed[0].row == ends[0].row
+        assert replace(resumed[0].progress, seconds=0) == replace(ends[0].progress, seconds=0)
+
+
+def test_completing_without_meeting_the_conditions_is_remembered_and_does_not_end_a_search():
+    """f(x) = o is reported apart: a condition that nearly nothing meets leaves searches that completed unsolved."""
+    model = tiny_model("qwen2", seed=1)
+    hard = (of_class("output", "toxic", require="every", threshold=0.97, weight=0.01),)
+    goal = wanted(model, hard, ())
+    audit = joint_audit(model, objective=hard)
+    problem = audit.problem(None)
+    tasks = [Task(i, problem, RandomSearch(n_sweeps=4, n_candidates=24), i) for i in range(6)]
+    ends, _ = ends_of(model, tasks)
+    unsolved = [end for end in ends.values() if end.row is None]
+    assert any(end.progress.completed for end in unsolved)
+    for task in tasks[:2]:
+        pairs, found = conversation(model, problem, task.optimizer, task.seed)
+        completing = [a for q, a in pairs if isinstance(q, Score) and a.completes.any()]
+        assert (found is not None) == (ends[task.key].row is not None)
+        assert bool(completing) == ends[task.key].progress.completed
+    for end in ends.values():
+        if end.row is not None:
+            assert goal.classes[0].met(list(end.row), M, ())
