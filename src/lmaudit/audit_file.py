@@ -9,33 +9,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
-from lmaudit.config import AuditConfig, Judge
-from lmaudit.errors import InputError
-from lmaudit.model.load import ModelSpec
-from lmaudit.objectives import Likelihood, Membership, Naturalness, SecondModel
-from lmaudit.optimizers import OPTIMIZERS
-from lmaudit.plan import Path as Place
-from lmaudit.plan import Plan, assembled, expand, with_likelihood
+from lmaudit.audit_mistakes import LIMITS, Mistakes
+from lmaudit.config import AuditConfig
+from lmaudit.errors import DetectorError, EmptySpaceError, InputError
+from lmaudit.plan import Plan, PlanError, assembled, expand, first_seeds, with_likelihood
 from lmaudit.records import printable
 from lmaudit.targets.lists import NAMED, load_targets
-from lmaudit.yaml_file import Lines, read_yaml
-
-LIMITS = ("budget_s", "budget_tokens", "live")
-_OWN_KEYS = (*LIMITS, "targets_file")
-_TERMS: dict[str, type[BaseModel]] = {
-    "likelihood": Likelihood,
-    "naturalness": Naturalness,
-    "class": Membership,
-    "second-model": SecondModel,
-}
+from lmaudit.yaml_file import read_yaml, write_yaml
 
 
 @dataclass(frozen=True)
@@ -45,10 +32,25 @@ class AuditFile:
     Attributes:
         plan: the audits.
         limits: of the run, by name: those of `LIMITS` that the file sets.
+        mistakes: tells where something stands that turns out to be wrong.
     """
 
     plan: Plan
     limits: Mapping[str, float]
+    mistakes: Mistakes
+
+    @contextmanager
+    def located(self) -> Iterator[None]:
+        """While inside, what only turns out with the model (a threshold that no token meets) is told with its line."""
+        try:
+            yield
+        except (InputError, EmptySpaceError, DetectorError) as error:
+            named, _, _ = str(error).partition(":")
+            terms = self.plan.cells[0].config.objective
+            places = [("objective", i) for i, term in enumerate(terms) if term.name == named]
+            if not places:
+                raise
+            raise self.mistakes.at(places[0], str(error)) from error
 
 
 def read_audit(path: Path, *, model: str | None = None) -> AuditFile:
@@ -62,8 +64,8 @@ def read_audit(path: Path, *, model: str | None = None) -> AuditFile:
         InputError: it cannot be read, or something in it cannot be used; the message names file, line and field.
     """
     name = "standard input" if str(path) == "-" else printable(path)
-    text = sys.stdin.read() if str(path) == "-" else _text(path)
-    written, lines = read_yaml(text, name)
+    written, lines = read_yaml(_text(path, name), name)
+    mistakes = Mistakes(name, lines)
     if model is not None:
         written["model"] = _renamed(written.get("model"), model)
     try:
@@ -72,10 +74,10 @@ def read_audit(path: Path, *, model: str | None = None) -> AuditFile:
             written["targets"] = _targets(written, Path(path).parent)
         fields = with_likelihood(_spelt_out(written))
         chosen = list(expand(fields))
-    except InputError as error:
-        raise InputError(f"{name}, {lines.near(str(error).partition(':')[0])}: {error}") from error
-    configs = [_config(whole, lines, name) for _, whole in chosen]
-    return AuditFile(assembled(fields, configs), limits)
+    except PlanError as error:
+        raise mistakes.at(error.place, str(error)) from error
+    configs = [_config(whole, mistakes) for _, whole in chosen]
+    return AuditFile(assembled(fields, configs), limits, mistakes)
 
 
 def _renamed(model: Any, name: str) -> dict[str, Any]:
@@ -84,107 +86,77 @@ def _renamed(model: Any, name: str) -> dict[str, Any]:
     return {**{key: value for key, value in settings.items() if key != "revision"}, "name": name}
 
 
-def _text(path: Path) -> str:
+def _text(path: Path, name: str) -> str:
     try:
-        return path.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise InputError(f"cannot read {printable(path)}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{printable(path)} is not UTF-8 (byte {error.start}); convert it") from error
+        content = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+        return content.decode("utf-8-sig")
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name, or what follows
+        if isinstance(error, UnicodeDecodeError):
+            raise InputError(f"{name} is not UTF-8 (byte {error.start}); convert it") from error
+        raise InputError(f"cannot read {name}: {getattr(error, 'strerror', error)}; check the path") from error
+
+
+def _config(fields: dict[str, Any], mistakes: Mistakes) -> AuditConfig:
+    try:
+        config = AuditConfig.model_validate(fields)
+    except ValidationError as error:
+        raise mistakes.invalid(error) from error
+    mistakes.check(fields, config)
+    return config
 
 
 def _limit(key: str, value: Any) -> float:
     whole = key != "budget_s"
     if isinstance(value, bool) or not isinstance(value, int if whole else int | float) or not value > 0:
-        raise InputError(f"{key}: expected a {'whole ' if whole else ''}number above 0, got {value!r}")
+        raise PlanError((key,), f"{key}: expected a {'whole ' if whole else ''}number above 0, got {value!r}")
     return value
 
 
 def _targets(written: dict[str, Any], folder: Path) -> list[str]:
     if "targets" in written:
-        raise InputError("targets_file: give targets or targets_file, not both")
+        raise PlanError(("targets_file",), "targets_file: give targets or targets_file, not both")
     file = written.pop("targets_file")
     if not isinstance(file, str):
-        raise InputError(f"targets_file: expected the name of a file, got {file!r}")
-    return list(load_targets(file if file in NAMED else folder / Path(file).expanduser()))
+        raise PlanError(("targets_file",), f"targets_file: expected the name of a file, got {file!r}")
+    try:
+        return list(load_targets(file if file in NAMED else folder / Path(file).expanduser()))
+    except (InputError, RuntimeError) as error:  # RuntimeError: ~ of a user who has no home
+        raise PlanError(("targets_file",), f"targets_file: {error}") from error
 
 
 def _spelt_out(written: dict[str, Any]) -> dict[str, Any]:
     """Short forms as what they stand for, so that places of values are the same in file and settings."""
     seeds = written.get("seeds")
     if isinstance(seeds, int) and not isinstance(seeds, bool):
-        if seeds < 1:
-            raise InputError(f"seeds: expected at least 1, or a list of seeds, got {seeds}")
-        written["seeds"] = list(range(seeds))
-    for key in ("optimizers", "judges", "objective"):
+        written["seeds"] = first_seeds(seeds)
+    for key in ("targets", "only", "optimizers", "judges", "objective"):
         if isinstance(written.get(key), str | dict):
             written[key] = [written[key]]
+    for term in written.get("objective") or ():
+        if isinstance(term, dict) and isinstance(term.get("model"), str):
+            term["model"] = {"name": term["model"]}
     return written
-
-
-# ── what is wrong, and where ──────────────────────────────────────────────────────────────────────────────
-
-
-def _config(fields: dict[str, Any], lines: Lines, name: str) -> AuditConfig:
-    try:
-        return AuditConfig.model_validate(fields)
-    except ValidationError as error:
-        raise InputError(_told(error, lines, name)) from error
-
-
-def _told(error: ValidationError, lines: Lines, name: str) -> str:
-    first = error.errors()[0]
-    place = tuple(first["loc"])
-    message = first["msg"].removeprefix("Value error, ")
-    if first["type"] == "extra_forbidden":
-        message = _unknown(place)
-    elif first["type"] not in ("value_error", "missing"):
-        message += f"; got {first['input']!r}"
-    field = ".".join(str(part) for part in place if not isinstance(part, int)) or "settings"
-    return printable(f"{name}, {lines.of(place)}: {field}: {message}")
-
-
-def _unknown(place: Place) -> str:
-    """A key that does not exist: what was perhaps meant, and what is allowed there."""
-    allowed = sorted(_allowed(place[:-1]))
-    close = get_close_matches(str(place[-1]), allowed, n=1)
-    meant = f"did you mean {close[0]}? " if close else ""
-    return f"no such setting; {meant}allowed here: {', '.join(allowed)}"
-
-
-def _allowed(place: Place) -> Iterator[str]:
-    found: type[BaseModel] = AuditConfig
-    more: Sequence[str] = _OWN_KEYS
-    for part in place:
-        more = ()
-        if part == "model":
-            found = ModelSpec
-        elif part == "judges":
-            found = Judge
-        elif part in _TERMS:
-            found = _TERMS[str(part)]
-        elif part in OPTIMIZERS:
-            found = OPTIMIZERS[str(part)]
-    yield from more
-    hidden = ("schema_version", "kind")
-    yield from (field.alias or name for name, field in found.model_fields.items() if name not in hidden)
 
 
 def written_audit(fields: Mapping[str, Any], tables: Sequence[Mapping[str, Any]]) -> str:
     """The YAML text of a study's settings, with what was left open filled in as it was when the study was begun.
 
+    What comes out differently in the audits of a grid (the weight of a class whose source varies) stays open: one
+    value for all of them would be another study.
+
     Args:
         fields: of the plan.
         tables: what was filled in, by term, as the study's environment holds it.
     """
-    filled = {table["term"]: table for table in tables}
-    objective = [_filled(term, filled) for term in fields["objective"]]
-    shown = {key: value for key, value in {**fields, "objective": objective}.items() if key not in ("kind",)}
-    return str(yaml.safe_dump(shown, sort_keys=False, allow_unicode=True))
+    shown = {key: fields[key] for key in AuditConfig.model_fields if key in fields and key != "kind"}
+    return write_yaml({**shown, "objective": [_filled(term, tables) for term in fields["objective"]]})
 
 
-def _filled(term: Mapping[str, Any], filled: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    whole = dict(term)
-    if term["term"] == "class" and (table := filled.get(f"{term['side']} is {term['is']}")):
-        whole |= {key: table[key] for key in ("source", "weight", "threshold", "require") if term[key] is None}
+def _filled(term: Mapping[str, Any], tables: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    whole = {"term": term["term"], **term}  # first what it is
+    mine = [table for table in tables if table["term"] == f"{term.get('side')} is {term.get('is')}"]
+    for key in ("source", "weight", "threshold", "require"):
+        values = {table[key] for table in mine}
+        if len(values) == 1 and whole.get(key) is None:
+            whole[key] = values.pop()
     return {key: value for key, value in whole.items() if value is not None}

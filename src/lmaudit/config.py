@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import parse_qsl
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from lmaudit.constraints import Only, Overlap
 from lmaudit.errors import InputError, invalid
@@ -73,13 +82,12 @@ class AuditConfig(BaseModel):
     typable: bool = False
     parse_special: bool = False
 
-    @model_validator(mode="before")
+    @field_validator("output_length", mode="before")
     @classmethod
-    def _relative_length(cls, fields: Any) -> Any:
-        length = fields.get("output_length") if isinstance(fields, dict) else None
-        if isinstance(length, str) and length.startswith("same"):
-            return {**fields, "output_length": _relative(length, fields.get("prompt_length", 3))}
-        return fields
+    def _relative_length(cls, length: Any, others: ValidationInfo) -> Any:
+        if not isinstance(length, str) or "prompt_length" not in others.data:
+            return length
+        return _relative(length, others.data["prompt_length"])
 
     @field_validator("model", mode="before")
     @classmethod
@@ -182,13 +190,15 @@ def _spelt_out(entries: Any, key: str) -> Any:
     return tuple({key: entry} if isinstance(entry, str) else entry for entry in entries)
 
 
-def _relative(length: str, prompt_length: Any) -> Any:
-    """``same+1`` as a number; what is none stays as it is, and is refused with its name."""
-    change = length.removeprefix("same").replace(" ", "") or "0"
-    try:
-        return int(prompt_length) + int(change)
-    except (TypeError, ValueError):
-        return length
+def _relative(length: str, prompt_length: int) -> int:
+    """``same+1`` as a number."""
+    said = re.fullmatch(r"same(?: ?([+-]) ?([0-9]{1,5}))?", length.strip())
+    if not said:
+        raise ValueError(f"expected a number of tokens, or same, same+1, same-1 as the prompt, got {length!r}")
+    n = prompt_length + int(f"{said[1] or ''}{said[2] or 0}")
+    if n < 1:
+        raise ValueError(f"{length} of a prompt of {prompt_length} tokens is {n}; expected at least 1")
+    return n
 
 
 def _check_text(text: str) -> None:

@@ -1,7 +1,8 @@
 """A plan: settings in which some values are lists, and the audits that these stand for.
 
 Wherever one value is expected, a list of values asks for an audit with each; several lists ask for all combinations.
-Where a list is expected anyway (``only``, ``seeds``, …), a list of lists does the same.
+Where a list is expected anyway (``only``, ``seeds``, …), a list of lists does the same. Combinations that come out
+alike (``output_length: [same, 2]`` with prompts of 2 tokens) are one audit.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 from typing import Any
 
 from lmaudit.config import AuditConfig, make_config
@@ -18,9 +20,25 @@ from lmaudit.model.load import ModelSpec
 
 LISTS = ("targets", "objective", "judges", "optimizers", "seeds", "only")
 _OF_SETTINGS = ("objective", "judges", "optimizers")  # lists whose items hold settings of their own
+_ONE = {"model": "a study has one model, make a file for each", "term": "write an entry for each term"}
+"""What cannot be varied, and what to do instead."""
+_MOST_AUDITS = 10_000
+_MOST_SEEDS = 1_000_000
 
 Path = tuple[str | int, ...]
 """Where a value stands: keys of mappings, places in lists."""
+
+
+class PlanError(InputError):
+    """Values that no plan can be made of.
+
+    Attributes:
+        place: where they stand.
+    """
+
+    def __init__(self, place: Path, message: str) -> None:
+        super().__init__(message)
+        self.place = place
 
 
 @dataclass(frozen=True)
@@ -74,16 +92,16 @@ def assembled(fields: Mapping[str, Any], configs: Sequence[AuditConfig]) -> Plan
     """The plan whose audits were made of ``expand(fields)``, in this order."""
     places = dict(grid(fields))
     names = {path: _name(fields, path) for path in places}
-    cells = [
-        Cell(config, {names[path]: _plain(config, path, value) for path, value in chosen.items()})
-        for config, (chosen, _) in zip(configs, expand(fields), strict=True)
-    ]
+    cells: dict[AuditConfig, Cell] = {}
+    for config, (chosen, _) in zip(configs, expand(fields), strict=True):
+        settings = {names[path]: _plain(config, path, value) for path, value in chosen.items()}
+        cells.setdefault(config, Cell(config, settings))
     resolved = configs[0].model_dump(mode="json", by_alias=True)
     for path, values in places.items():
         _put(resolved, path, list(values))
     if isinstance(fields.get("output_length"), str):  # relative to a prompt length that may vary
         resolved["output_length"] = fields["output_length"]
-    return Plan(tuple(cells), resolved)
+    return Plan(tuple(cells.values()), resolved)
 
 
 def with_likelihood(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,6 +117,12 @@ def with_likelihood(fields: Mapping[str, Any]) -> dict[str, Any]:
 def expand(fields: Mapping[str, Any]) -> Iterator[tuple[dict[Path, Any], dict[str, Any]]]:
     """For each combination: the value chosen at each varied place, and the settings with these values."""
     places = dict(grid(fields))
+    if (n_audits := prod(len(values) for values in places.values())) > _MOST_AUDITS:
+        raise PlanError(
+            max(places, key=lambda path: len(places[path])),
+            f"the lists of {', '.join(_name(fields, path) for path in places)} stand for {n_audits:,} audits; "
+            f"expected at most {_MOST_AUDITS:,} in one study",
+        )
     for values in product(*places.values()):
         chosen = dict(zip(places, values, strict=True))
         whole: dict[str, Any] = deepcopy(dict(fields))
@@ -114,21 +138,35 @@ def grid(fields: Mapping[str, Any]) -> Iterator[tuple[Path, Sequence[Any]]]:
             for i, item in enumerate(value):
                 for inner, values in item.items() if isinstance(item, Mapping) else ():
                     if isinstance(values, list | tuple):
-                        yield (key, i, inner), _checked(f"{key}.{inner}", values)
+                        yield (key, i, inner), _checked((key, i, inner), values)
         elif key in LISTS:
             if isinstance(value, list | tuple) and value and all(isinstance(item, list | tuple) for item in value):
-                yield (key,), _checked(key, value)
+                yield (key,), _checked((key,), value)
         elif isinstance(value, list | tuple):
-            yield (key,), _checked(key, value)
+            yield (key,), _checked((key,), value)
 
 
-def _checked(name: str, values: Sequence[Any]) -> Sequence[Any]:
+def _checked(place: Path, values: Sequence[Any]) -> Sequence[Any]:
+    name = ".".join(str(part) for part in place if not isinstance(part, int))
+    if place[-1] in _ONE:
+        raise PlanError(place, f"{name}: expected one value, got a list; {_ONE[str(place[-1])]}")
     if not values:
-        raise InputError(f"{name}: expected one value or a list of values, got an empty list")
+        raise PlanError(place, f"{name}: expected one value or a list of values, got an empty list")
     for value in values:
         if values.count(value) > 1:
-            raise InputError(f"{name}: {value!r} is listed {values.count(value)} times; each may be given once")
+            raise PlanError(place, f"{name}: {value!r} is listed {values.count(value)} times; each may be given once")
     return values
+
+
+def first_seeds(n: int) -> list[int]:
+    """The seeds that a number of them stands for: 0, 1, ….
+
+    Raises:
+        InputError: less than one, or more than a study can hold.
+    """
+    if not 1 <= n <= _MOST_SEEDS:
+        raise PlanError(("seeds",), f"seeds: expected from 1 to {_MOST_SEEDS:,} or a list of seeds, got {n:,}")
+    return list(range(n))
 
 
 def _put(fields: Any, path: Path, value: Any) -> None:
@@ -144,9 +182,10 @@ def _name(fields: Mapping[str, Any], path: Path) -> str:
     item = fields[str(path[0])][path[1]]
     what = next((item[key] for key in ("label", "name", "detector") if isinstance(item.get(key), str)), None)
     if item.get("term") == "class":
+        side = item["side"] if isinstance(item.get("side"), str) else "class"
         if path[2] == "is":
-            return f"{item.get('side')} is"
-        what = f"{item.get('side')} is {item.get('is')}"
+            return f"{side} is"
+        what = f"{side} is {item.get('is')}" if isinstance(item.get("is"), str) else side
     return f"{what or item.get('term') or path[0]}.{path[2]}"
 
 

@@ -1,11 +1,14 @@
 """YAML as plain values, with the line of every one of them.
 
-Only mappings, lists, texts, numbers, true, false and null come out: no dates, no ``yes`` and ``on`` that turn into
-booleans, no aliases (a few lines of them can stand for gigabytes), no key twice.
+Only mappings, lists, texts, numbers, true, false and null come out, by the rules of YAML 1.2: ``yes`` and ``on`` are
+texts, so are dates and ``1:30``, ``010`` is ten, ``1e-3`` is a number. No tags, no aliases (a few lines of them can
+stand for gigabytes), no key twice.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Any
 
 import yaml
@@ -14,19 +17,36 @@ from lmaudit.errors import InputError
 from lmaudit.records import printable
 
 _LARGEST_CHARACTERS = 2_000_000
-_WITHOUT = {"tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:bool"}
+_TAG = "tag:yaml.org,2002:"
+_SHAPES = (
+    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("int", r"[-+]?[0-9]+", "-+0123456789"),
+    ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", "-+.0123456789"),
+    ("float", r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)", "-+."),
+    ("null", r"~|null|Null|NULL|", "~nN\0"),
+)
+"""What is no text (the core schema of YAML 1.2 without hexadecimal and octal numbers), and how each may begin."""
+_RESOLVERS: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
+for _kind, _pattern, _beginnings in _SHAPES:
+    for _first in _beginnings:
+        _RESOLVERS.setdefault(_first.strip("\0"), []).append((_TAG + _kind, re.compile(f"(?:{_pattern})$")))
 
 Place = tuple[str | int, ...]
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML 1.2's idea of what is no text."""
+    yaml_implicit_resolvers = _RESOLVERS
 
 
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag not in _WITHOUT or first in "tTfF"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
+class _Dumper(yaml.SafeDumper):
+    """Quotes what `_Loader` would take for something else."""
+
+    yaml_implicit_resolvers = _RESOLVERS
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """They are not read."""
+        del data
+        return True
 
 
 class Lines:
@@ -47,12 +67,6 @@ class Lines:
                 known = (*known, part)
         return f"line {self._lines[known]}"
 
-    def near(self, name: str) -> str:
-        """``line 7``: of a value by its name ``key`` or ``key.inner``."""
-        key, _, inner = name.partition(".")
-        places = [place for place in self._lines if place[:1] == (key,) and (not inner or inner in place)]
-        return f"line {self._lines[min(places, key=len)] if places else 1}"
-
 
 def read_yaml(text: str, name: str) -> tuple[dict[str, Any], Lines]:
     """The mapping that a YAML text holds, and where its values stand.
@@ -68,26 +82,41 @@ def read_yaml(text: str, name: str) -> tuple[dict[str, Any], Lines]:
         raise InputError(f"{name} has {len(text)} characters; expected at most {_LARGEST_CHARACTERS}")
     lines = Lines()
     try:
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=_Loader)):
-            raise InputError(f"{name}: aliases (*name) are not read; write the value out")
+        for event in yaml.parse(text, Loader=_Loader):
+            if isinstance(event, yaml.AliasEvent):
+                line = event.start_mark.line + 1 if event.start_mark else 1
+                raise InputError(f"{name}, line {line}: aliases (*name) are not read; write the value out")
         node = yaml.compose(text, Loader=_Loader)
         value = None if node is None else _value(node, (), lines, name)
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 1}" if mark else ""
-        raise InputError(f"{name}{where}: this is not YAML: {getattr(error, 'problem', None) or error}") from error
+        raise InputError(f"{name}, line {_line(error, text)}: this is not YAML: {_reason(error)}") from error
     except RecursionError as error:
         raise InputError(f"{name}: nested too deeply; expected a few levels") from error
     if not isinstance(value, dict):
-        raise InputError(f"{name}: expected settings such as 'model: smollm2', got {type(value).__name__}")
+        came = {type(None): "nothing", list: "a list"}.get(type(value), repr(value)[:40])
+        raise InputError(f"{name}, line 1: expected settings such as 'model: smollm2', got {came}")
     return value, lines
+
+
+def write_yaml(value: Mapping[str, Any]) -> str:
+    """The text that `read_yaml` reads as `value`, in the order of its keys."""
+    return str(yaml.dump(dict(value), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120))
+
+
+def _line(error: yaml.YAMLError, text: str) -> int:
+    mark = getattr(error, "problem_mark", None)
+    return mark.line + 1 if mark else text.count("\n", 0, getattr(error, "position", 0)) + 1
+
+
+def _reason(error: yaml.YAMLError) -> str:
+    return str(getattr(error, "problem", None) or getattr(error, "reason", None) or error)
 
 
 def _value(node: yaml.Node, place: Place, lines: Lines, name: str) -> Any:
     lines.add(place, node.start_mark.line + 1)
-    if isinstance(node, yaml.MappingNode):
+    if isinstance(node, yaml.MappingNode) and node.tag == f"{_TAG}map":
         return _mapping(node, place, lines, name)
-    if isinstance(node, yaml.SequenceNode):
+    if isinstance(node, yaml.SequenceNode) and node.tag == f"{_TAG}seq":
         return [_value(item, (*place, i), lines, name) for i, item in enumerate(node.value)]
     return _scalar(node, name)
 
@@ -107,8 +136,16 @@ def _mapping(node: yaml.MappingNode, place: Place, lines: Lines, name: str) -> d
 
 
 def _scalar(node: yaml.Node, name: str) -> Any:
+    kind, text = node.tag.removeprefix(_TAG), node.value
     try:
-        return _Loader("").construct_object(node)
-    except (ValueError, yaml.YAMLError) as error:
-        line = node.start_mark.line + 1
-        raise InputError(f"{name}, line {line}: {printable(node.value)} cannot be read: {error}") from error
+        if kind == "str":
+            return text
+        if kind == "null":
+            return None
+        if kind == "bool":
+            return text[0] in "tT"
+        if kind in ("int", "float"):
+            return int(text) if kind == "int" else float(re.sub(r"\.(?=[inIN])", "", text))
+    except (ValueError, TypeError, IndexError) as error:
+        raise InputError(f"{name}, line {node.start_mark.line + 1}: {printable(text)[:40]} cannot be read") from error
+    raise InputError(f"{name}, line {node.start_mark.line + 1}: tags (!{printable(kind)}) are not read; leave it out")

@@ -70,21 +70,25 @@ def reversal_fields(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def joint_fields(options: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of an `AuditConfig` for the options of ``lmaudit elicit``; options that are absent give no field."""
+    from lmaudit.plan import first_seeds
+
     fields = _fields(options)
     if "output_length" in options:
         length = options["output_length"]
         fields["output_length"] = int(length) if length.isdigit() else length
     if options.get("restarts"):
-        fields["seeds"] = list(range(options["restarts"]))
+        fields["seeds"] = first_seeds(options["restarts"])
     if "restarts" in options and options.get("restarts") and options.get("seed"):
         raise InputError("--restarts and --seed: give a number of restarts or the seeds themselves, not both")
     if "restarts" in options and "seeds" not in fields:
-        fields["seeds"] = list(range(_RESTARTS))
+        fields["seeds"] = first_seeds(_RESTARTS)
     return fields
 
 
 def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
     """What all searches share."""
+    from lmaudit.plan import first_seeds
+
     same = ("prompt_length", "prefix", "suffix", "chat", "typable", "overlap")
     fields = {name: options[name] for name in same if name in options}
     of_model = ("revision", "dtype", "device", "trust_remote_code", "allow_pickle")
@@ -100,7 +104,7 @@ def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
     if options.get("seed"):
         fields["seeds"] = list(options["seed"])
     elif options.get("seeds"):
-        fields["seeds"] = list(range(options["seeds"]))
+        fields["seeds"] = first_seeds(options["seeds"])
     fields.update(_optimizers(options))
     if terms := _terms(options):
         fields["objective"] = terms

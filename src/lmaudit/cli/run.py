@@ -51,8 +51,11 @@ def run(
     if dry_run:
         if read is None:
             raise InputError("--dry-run needs a FILE")
-        _print_estimate(read.plan, options)
+        with read.located():
+            _print_estimate(read.plan, options)
     elif resume:
+        if read is None and model is not None:
+            raise InputError("--model has no meaning for a study that is continued; leave it out")
         opened = opened_study(study)
         if read is not None:
             check_same_plan(opened, read.plan)
@@ -61,7 +64,8 @@ def run(
         raise InputError("expected a FILE with an audit, got none; or give --study FILE --resume to continue one")
     else:
         name = "run" if str(file) == "-" or file is None else file.stem
-        run_and_print(None, read.plan, new_path(study, name), options)
+        with read.located():
+            run_and_print(None, read.plan, new_path(study, name), options)
 
 
 def _print_estimate(plan: Plan, options: Mapping[str, Any]) -> None:
