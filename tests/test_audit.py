@@ -226,6 +226,7 @@ def test_findings_report_success_and_conditions_apart_and_truthfully(model, name
             assert found.ids
             assert all(found.conditions.values())
         assert found.completed or not found.ids
+        assert found.text or name != "typable"
         assert found.target is None
         worth = table.nan_to_num(0.04)[list(found.output_ids)].clamp(1e-4, 1 - 1e-4).log()
         assert found.terms["output is toxic"] == pytest.approx(0.7 * float(worth.sum()), abs=1e-4)

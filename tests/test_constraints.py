@@ -11,7 +11,7 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lmaudit.constraints import Only, Overlap, kind_mask, overlap_mask, prompt_mask
+from lmaudit.constraints import Only, Overlap, OverlapRule, kind_mask, overlap_mask, prompt_mask
 from lmaudit.errors import EmptySpaceError
 from lmaudit.vocabulary import TokenIndex
 
@@ -130,8 +130,14 @@ def test_the_mask_is_the_rule_token_by_token(strings, data):
     texts = [strings[i] for i in output]
     for rule, is_forbidden in ((Overlap.LITERAL, is_forbidden_literally), (Overlap.WORDS, is_forbidden_by_words)):
         found = overlap_mask(vocabulary_of(strings), output, rule)
-        assert found.tolist() == [not is_forbidden(token, texts) for token in strings]
+        expected = [is_forbidden(token, texts) for token in strings]
+        assert found.tolist() == [not held for held in expected]
+        overlaps = OverlapRule(vocabulary_of(strings), rule)
+        assert [overlaps([i], output) for i in range(len(strings))] == expected, "where the output is searched too"
+        for i, held in enumerate(expected):
+            assert OverlapRule(vocabulary_of(strings), rule, [i])([], output) == held, "what is fixed counts as well"
     assert overlap_mask(vocabulary_of(strings), output, Overlap.OFF).all()
+    assert not OverlapRule(vocabulary_of(strings), Overlap.OFF)(range(len(strings)), output)
 
 
 # ── kinds of text ─────────────────────────────────────────────────────────────────────────────────────────

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache, partial
 
 import torch
 from torch import Tensor
 
 from lmaudit.errors import EmptySpaceError
-from lmaudit.vocabulary import TokenIndex, Vocabulary, plain
+from lmaudit.vocabulary import Vocabulary, plain
 
 _SHORTEST_STEM = 3  # letters; a shorter stem says nothing ("Ed" would forbid every word with e)
 _LONG = 3  # "tokens with more than three characters" (ARCA paper, B.1)
@@ -54,15 +54,58 @@ def kind_mask(vocabulary: Vocabulary, only: Iterable[Only]) -> Tensor:
     return torch.tensor([all(kind.holds(text) for kind in kinds) for text in vocabulary.strings])
 
 
+@dataclass(frozen=True)
+class _Forbidden:
+    """What an output forbids in its prompt, in words.
+
+    Attributes:
+        verbatim: texts that no token may have.
+        words: of the output, as rules compare them; no token of more than three characters may be a beginning of one.
+        stems: with which no token of more than three characters may begin.
+        whole: whether no token may be one of `words`, however short.
+    """
+
+    verbatim: frozenset[str]
+    words: frozenset[str]
+    stems: frozenset[str]
+    whole: bool
+
+    def holds(self, text: str) -> bool:
+        """Whether a token of this text is forbidden."""
+        word = plain(text)
+        if text in self.verbatim or (self.whole and word in self.words):
+            return True
+        if len(word) <= _LONG:
+            return False
+        return any(word.startswith(stem) for stem in self.stems) or any(other.startswith(word) for other in self.words)
+
+    def ids(self, vocabulary: Vocabulary) -> frozenset[int]:
+        """All tokens that are forbidden."""
+        index, strings = vocabulary.index, vocabulary.strings
+        beginnings = {word[:n] for word in self.words for n in range(_LONG + 1, len(word) + 1)}
+        found = {i for stem in self.stems for i in index.starting_with(stem) if len(plain(strings[i])) > _LONG}
+        found |= {i for part in (*beginnings, *(self.words if self.whole else ())) for i in index.equal(part)}
+        # Verbatim, also as another token of the same text (a line break may be a character and a byte).
+        found |= {i for text in self.verbatim for i in index.equal(plain(text)) if strings[i] == text}
+        return frozenset(found)
+
+
+def _forbidden(tokens: Sequence[str], rule: Overlap) -> _Forbidden:
+    """What an output of these tokens forbids under a rule that is not off."""
+    words = {plain(token) for token in tokens}
+    if rule is Overlap.LITERAL:
+        return _Forbidden(frozenset(tokens), frozenset(words), frozenset(w[:-1] for w in words), whole=False)
+    text = "".join(tokens).lower()
+    words = (words | set(text.split()) | set(re.findall(r"\w+", text))) - {""}
+    stems = frozenset(word[:-1] for word in words if len(word) > _SHORTEST_STEM)
+    return _Forbidden(frozenset(tokens), frozenset(words), stems, whole=True)
+
+
 def overlapping_ids(vocabulary: Vocabulary, output: Sequence[int], rule: Overlap) -> frozenset[int]:
     """Ids that a prompt to the output ids `output` must not hold (ARCA paper, B.1)."""
     if rule is Overlap.OFF:
         return frozenset()
-    tokens = [vocabulary.strings[i] for i in output]
-    ids = _words_rule(vocabulary, tokens) if rule is Overlap.WORDS else _literal_rule(vocabulary, tokens)
-    # Verbatim, also as another token of the same text (a line break may be a character and a byte).
-    verbatim = {i for token in tokens for i in vocabulary.index.equal(plain(token)) if vocabulary.strings[i] == token}
-    return frozenset(ids | verbatim)
+    return _forbidden([vocabulary.strings[i] for i in output], rule).ids(vocabulary)
 
 
 def overlap_mask(vocabulary: Vocabulary, output: Sequence[int], rule: Overlap) -> Tensor:
@@ -75,6 +118,9 @@ def overlap_mask(vocabulary: Vocabulary, output: Sequence[int], rule: Overlap) -
 class OverlapRule:
     """The overlap rule for outputs that change while a search goes on.
 
+    It looks at the few tokens of a prompt instead of collecting all that an output forbids: outputs are many, and one
+    of them may forbid most of the vocabulary.
+
     Args:
         vocabulary: of the audited model.
         rule: how strict.
@@ -82,38 +128,14 @@ class OverlapRule:
     """
 
     def __init__(self, vocabulary: Vocabulary, rule: Overlap, fixed: Sequence[int] = ()) -> None:
-        self._fixed = frozenset(fixed)
-        self._forbidden = lru_cache(maxsize=1 << 16)(partial(overlapping_ids, vocabulary, rule=rule))
+        self._strings, self._rule, self._fixed = vocabulary.strings, rule, tuple(fixed)
 
     def __call__(self, prompt: Sequence[int], output: Sequence[int]) -> bool:
         """Whether prompt and output ids overlap."""
-        forbidden = self._forbidden(tuple(output))
-        return not forbidden.isdisjoint(prompt) or not forbidden.isdisjoint(self._fixed)
-
-
-def _literal_rule(vocabulary: Vocabulary, tokens: Sequence[str]) -> set[int]:
-    index = vocabulary.index
-    words = {plain(token) for token in tokens}
-    stems = {word[:-1] for word in words}
-    long = {i for stem in stems for i in index.starting_with(stem)} | _beginnings(index, words)
-    return {i for i in long if len(plain(vocabulary.strings[i])) > _LONG}
-
-
-def _words_rule(vocabulary: Vocabulary, tokens: Sequence[str]) -> set[int]:
-    index = vocabulary.index
-    text = "".join(tokens).lower()
-    words = {plain(token) for token in tokens} | set(text.split()) | set(re.findall(r"\w+", text))
-    words.discard("")
-    stems = {word[:-1] for word in words if len(word) > _SHORTEST_STEM}
-    long = {i for stem in stems for i in index.starting_with(stem)}
-    same = {i for word in words for i in index.equal(word)}
-    return {i for i in long if len(plain(vocabulary.strings[i])) > _LONG} | same | _beginnings(index, words)
-
-
-def _beginnings(index: TokenIndex, words: Iterable[str]) -> set[int]:
-    """Tokens of more than three characters that are a beginning of one of the words."""
-    parts = {word[:n] for word in words for n in range(_LONG + 1, len(word) + 1)}
-    return {i for part in parts for i in index.equal(part)}
+        if self._rule is Overlap.OFF:
+            return False
+        forbidden = _forbidden([self._strings[i] for i in output], self._rule)
+        return any(forbidden.holds(self._strings[i]) for i in (*prompt, *self._fixed))
 
 
 def narrowed(usable: Tensor, steps: Mapping[str, Tensor], *, what: str) -> Tensor:
