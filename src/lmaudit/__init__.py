@@ -1,10 +1,11 @@
 """lmaudit audits language models, and the detectors that judge them.
 
-    from lmaudit import load_dataset, parse_detector, reverse, run_benchmark
+    from lmaudit import elicit, load_dataset, parse_detector, reverse, run_benchmark
     findings = reverse("smollm2", " United States", prompt_length=3)
+    findings = elicit("smollm2", prompt_is="not toxic", output_is="toxic", seeds=20)
     benchmark = run_benchmark(load_dataset("builtin"), [parse_detector("profanity")])
 
-Read the package in this order. First, which prompts make a model say exactly this:
+Read the package in this order. First, which prompts make a model say exactly this, or something like it:
 
     vocabulary   tokens: their text, which may be used, text to ids
     frame        where prompt and output stand in what the model reads
@@ -12,7 +13,11 @@ Read the package in this order. First, which prompts make a model say exactly th
     model        what can be audited (`huggingface` runs it, `load` finds it)
     search       query → evaluate → drive → verify: the conversation between optimisers and the model
     optimizers   one published algorithm a file; start with `coordinate`, then `arca`
+    tables       how likely each token alone is of a class (toxic, French)
     config, audit, study, store, findings   from settings to verified findings in one file
+    audit_file, plan, preparation   the same from a YAML file, with lists of values that stand for many audits
+    targets      lists of what a model should say       judging    detectors that confirm findings
+    transfers, naturalness, figures   what other models do with the prompts; pictures of it all
 
 Then, how far a detector can be trusted:
 
@@ -44,13 +49,19 @@ __all__ = [
     "Limits",
     "ModelSpec",
     "RandomSearch",
+    "ServedModel",
     "Verdict",
     "__version__",
+    "elicit",
     "load_dataset",
     "load_model",
+    "load_table",
+    "load_targets",
+    "measure_naturalness",
     "parse_detector",
     "reverse",
     "run_benchmark",
+    "transfer",
 ]
 
 _HOMES = {
@@ -64,12 +75,18 @@ _HOMES = {
     "Limits": "lmaudit.study",
     "ModelSpec": "lmaudit.model.load",
     "RandomSearch": "lmaudit.optimizers",
+    "ServedModel": "lmaudit.transfers",
     "Verdict": "lmaudit.detectors",
+    "elicit": "lmaudit.study",
     "load_dataset": "lmaudit.datasets",
     "load_model": "lmaudit.model.load",
+    "load_table": "lmaudit.tables",
+    "load_targets": "lmaudit.targets",
+    "measure_naturalness": "lmaudit.naturalness",
     "parse_detector": "lmaudit.detectors",
     "reverse": "lmaudit.study",
     "run_benchmark": "lmaudit.benchmark",
+    "transfer": "lmaudit.transfers",
 }
 
 if TYPE_CHECKING:
@@ -79,8 +96,12 @@ if TYPE_CHECKING:
     from lmaudit.findings import Finding
     from lmaudit.model.huggingface import LanguageModel
     from lmaudit.model.load import ModelSpec, load_model
+    from lmaudit.naturalness import measure_naturalness
     from lmaudit.optimizers import Arca, AutoPrompt, Gbda, RandomSearch
-    from lmaudit.study import Limits, reverse
+    from lmaudit.study import Limits, elicit, reverse
+    from lmaudit.tables import load_table
+    from lmaudit.targets import load_targets
+    from lmaudit.transfers import ServedModel, transfer
 
 
 def __getattr__(name: str) -> object:

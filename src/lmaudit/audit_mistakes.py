@@ -172,6 +172,5 @@ def _retyped(written: Any, read: Any, place: Place) -> Iterator[tuple[Place, Any
         yield place, written, "true or false"
     elif isinstance(read, bool):
         return
-    elif isinstance(written, bool) or (isinstance(written, str) and not written.startswith("same")):
-        if isinstance(read, int | float):
-            yield place, written, "a number"
+    elif isinstance(read, int | float) and isinstance(written, bool | str) and not str(written).startswith("same"):
+        yield place, written, "a number"

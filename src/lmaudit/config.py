@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import parse_qsl
 
@@ -241,14 +242,29 @@ def memberships(side: str, said: str | Sequence[str | Mapping[str, Any]]) -> tup
     return tuple(_membership(side, line) for line in lines)
 
 
+_SETTINGS_OF_A_CLASS = ("source", "weight", "per", "require", "threshold", "enforce")
+
+
 def _membership(side: str, said: str | Mapping[str, Any]) -> Membership:
     try:
         if not isinstance(said, str):
             return Membership.model_validate({"side": side, **said})
         what, _, settings = said.partition("?")
-        pairs = parse_qsl(settings, keep_blank_values=True, strict_parsing=bool(settings))
-        return Membership.model_validate({"side": side, "is": what, **dict(pairs)})
+        return Membership.model_validate({"side": side, "is": what, **_settings_of_a_class(settings)})
     except ValidationError as error:
         raise InputError(f"{side} is {said!r}: {invalid(error)}") from error
-    except ValueError as error:  # of strict parsing
+    except ValueError as error:
         raise InputError(f"{side} is {said!r}: expected CLASS?setting=value&setting=value ({error})") from error
+
+
+def _settings_of_a_class(line: str) -> dict[str, str]:
+    pairs = parse_qsl(line, keep_blank_values=True, strict_parsing=bool(line))
+    names = [name for name, _ in pairs]
+    for name in names:
+        if name not in _SETTINGS_OF_A_CLASS:
+            near = get_close_matches(name, _SETTINGS_OF_A_CLASS, n=1)
+            meant = f"did you mean {near[0]}? " if near else ""
+            raise ValueError(f"no such setting as {name!r}; {meant}allowed: {', '.join(_SETTINGS_OF_A_CLASS)}")
+        if names.count(name) > 1:
+            raise ValueError(f"{name} is given twice")
+    return dict(pairs)

@@ -86,8 +86,8 @@ def _objective_words(config: AuditConfig, objective: Objective) -> Iterator[str]
     for token_term in objective.token_terms:
         yield from (f"--{token_term.settings.side}-is", class_line(token_term, objective))
     for second in config.second_models:
-        if second.weight:
-            yield from ("--second-model", second.model.name, "--second-weight", f"{second.weight!r}")
+        yield from ("--second-model", second.model.name)
+        yield from ("--second-weight", f"{second.weight!r}") if second.weight else ()
 
 
 def _weight(weights: Mapping[int, float]) -> float:

@@ -75,7 +75,7 @@ def joint_fields(options: Mapping[str, Any]) -> dict[str, Any]:
     fields = _fields(options)
     if "output_length" in options:
         length = options["output_length"]
-        fields["output_length"] = int(length) if length.isdigit() else length
+        fields["output_length"] = int(length) if length.isascii() and length.isdigit() and len(length) < 9 else length
     if options.get("restarts"):
         fields["seeds"] = first_seeds(options["restarts"])
     if "restarts" in options and options.get("restarts") and options.get("seed"):

@@ -73,8 +73,9 @@ def _announced(prepared: Preparation) -> Iterator[str]:
         yield f"… {len(cells)} audits, {prepared.plan.n_searches} searches"
     for table in prepared.environment()["tables"]:
         below = "below" if " is not " in table["term"] else "above"
+        tokens = "mean of tokens" if table["require"] == "mean" else f"{table['require']} token"
         yield (
-            f"{table['term']}: {table['require']} token {below} {table['threshold']:g} in {table['source']} "
+            f"{table['term']}: {tokens} {below} {table['threshold']:g} in {table['source']} "
             f"({table['n_passing']} tokens pass), weight {table['weight']:g}"
         )
     yield from _notes(cells[0].config, adds_space=prepared.model.vocabulary.adds_space)
