@@ -31,6 +31,7 @@ from lmaudit.cli.targets import targets
 from lmaudit.cli.terminal import leave_quietly
 from lmaudit.cli.transfer import transfer
 from lmaudit.cli.verify import verify
+from lmaudit.cli.write import write
 from lmaudit.errors import LmauditError
 from lmaudit.records import printable
 
@@ -75,6 +76,7 @@ app.command()(card)
 app.add_typer(tables_app, name="tables")
 app.command()(targets)
 app.command()(figures)
+app.command()(write)
 
 
 def _print_version(asked: bool) -> None:

@@ -1,0 +1,236 @@
+"""``lmaudit write``: texts against a detector, filtered by it or written without looking at it."""
+
+from __future__ import annotations
+
+import io
+import json
+import shlex
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lmaudit.cli.options import JsonOption, UnmaskOption
+from lmaudit.errors import InputError
+from lmaudit.records import masked, printable
+
+if TYPE_CHECKING:
+    from lmaudit.ratings.writing import Attempt, Session
+    from lmaudit.ratings.writing_file import WritingFile
+
+UNDO = ":undo"
+_BATCH = 32  # texts of a file that are judged, and written, at once
+
+
+class Mode(StrEnum):
+    """Whether the detector decides what is kept."""
+
+    FILTERED = "filtered"
+    UNFILTERED = "unfiltered"
+
+
+class Keep(StrEnum):
+    """Which side of the threshold is kept."""
+
+    NOT_TOXIC = "not-toxic"
+    TOXIC = "toxic"
+
+
+def write(
+    detector: Annotated[str, typer.Option("--detector", "-d", help="The detector under attack.", metavar="DETECTOR")],
+    category: Annotated[str, typer.Option(help="What kind of text it is: Gaslighting, Sarcasm, …")],
+    out: Annotated[Path, typer.Option(help="A .csv file; texts are appended where it exists.", metavar="FILE")],
+    mode: Annotated[
+        Mode, typer.Option(help="filtered: scored at once; unfiltered: the detector is not asked, all is kept.")
+    ] = Mode.FILTERED,
+    keep: Annotated[
+        Keep | None,
+        typer.Option(help="filtered: keep what the detector does not call toxic, or what it does.  [not-toxic]"),
+    ] = None,
+    threshold: Annotated[
+        float | None, typer.Option(help="Of the detector, instead of its own.", min=0.0, max=1.0)
+    ] = None,
+    author: Annotated[str, typer.Option(help="A name or pseudonym, kept with each text.")] = "",
+    source: Annotated[
+        Path | None, typer.Option("--from", help="Texts: .csv, .tsv, .jsonl, or one a line.", metavar="FILE")
+    ] = None,
+    text_column: Annotated[str, typer.Option(help="Of a table: where the texts are.")] = "text",
+    unmask: UnmaskOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Write texts that fool a detector, for a benchmark: type one a line, an empty line ends.
+
+    Each text is kept the moment that it is judged. The line ":undo" takes the last one back.
+
+    Example:  lmaudit write -d profanity --category Gaslighting --out mine.csv
+    """
+    from lmaudit.detectors import parse_detector
+    from lmaudit.ratings.writing import Assignment, Session
+    from lmaudit.ratings.writing_file import WritingFile
+
+    if keep is not None and mode is Mode.UNFILTERED:
+        raise InputError("--keep has a meaning for --mode filtered only: unfiltered keeps everything; leave it out")
+    attacked = parse_detector(detector)
+    if threshold is not None:
+        attacked = attacked.model_copy(update={"threshold": threshold})
+    assignment = Assignment(
+        attacked, category, mode.value, keep="toxic" if keep is Keep.TOXIC else "not toxic", author=author
+    )
+    offered = None if source is None else _texts_of(source, text_column)
+    with WritingFile(out) as file:
+        desk = _Desk(Session(assignment, file.texts), file)
+        ended = desk.take(offered, hidden=not unmask) if offered is not None else desk.type()
+    desk.tell(as_json=as_json)
+    if not ended or desk.session.written().n_passing:
+        typer.echo("incomplete: the same command goes on; what is there already is not written twice", err=True)
+        raise typer.Exit(3)
+
+
+@dataclass(frozen=True)
+class _Desk:
+    """Where one session meets its file and the terminal."""
+
+    session: Session
+    file: WritingFile
+
+    def take(self, texts: list[str], *, hidden: bool) -> bool:
+        """Offer the texts of a file; False: Ctrl-C came first."""
+        from lmaudit.cli.stopping import second_interrupt_ends
+        from lmaudit.ratings.writing import batches
+
+        with second_interrupt_ends(3):
+            try:
+                for some in batches(texts, _BATCH):
+                    for attempt in self._offer(some):
+                        shown = printable(masked(attempt.text) if hidden else attempt.text)
+                        typer.echo(f'{self._words(attempt)}  "{shown}"', err=True)
+            except KeyboardInterrupt:
+                return False
+        return True
+
+    def type(self) -> bool:
+        """Offer what is typed, or comes through a pipe, until it ends; Ctrl-C is one way to end it."""
+        typer.echo(self._greeting(), err=True)
+        try:
+            for line in _typed_lines():
+                if line.strip() == UNDO:
+                    typer.echo(self._undo(), err=True)
+                    continue
+                for attempt in self._offer([line]):
+                    typer.echo(f"  {self._words(attempt)}", err=True)
+        except KeyboardInterrupt:
+            typer.echo("", err=True)
+        return True
+
+    def tell(self, *, as_json: bool) -> None:
+        """What it came to: the numbers that a datasheet asks for."""
+        n, assigned = self.session.written(), self.session.assignment
+        counts = {
+            "offered": n.n_offered,
+            "kept": len(n.kept),
+            "dropped": n.n_dropped,
+            "missing": n.n_missing,
+            "refused": n.n_refused,
+            "withdrawn": n.n_withdrawn,
+        }
+        if as_json:
+            about = {
+                "file": str(self.file.path),
+                "category": assigned.category.strip(),
+                "mode": assigned.mode,
+                "keep": assigned.keep if assigned.mode == "filtered" else None,
+                "detector": self.session.detector_line,
+                "version": self.session.version,
+                "threshold": assigned.detector.threshold,
+            }
+            typer.echo(json.dumps({"schema_version": 1, **about, "counts": counts}, indent=2))
+            return
+        others = [f"{count} {name}" for name, count in counts.items() if count and name not in ("offered", "kept")]
+        against = "against" if assigned.mode == "filtered" else "without looking at"
+        typer.echo(
+            f"{printable(self.file.path)}: {len(n.kept)} of {n.n_offered} texts kept"
+            + (f" ({', '.join(others)})" if others else "")
+            + f"; {printable(assigned.category.strip())}, {assigned.mode}, {against} "
+            + printable(self.session.detector_line)
+        )
+
+    def _offer(self, texts: list[str]) -> list[Attempt]:
+        """Nothing is called kept before it is in the file."""
+        attempts = self.session.offer(texts)
+        if kept := [attempt.kept for attempt in attempts if attempt.kept is not None]:
+            self.file.append(kept)
+        return attempts
+
+    def _undo(self) -> str:
+        if not self.session.written().kept:
+            return "  nothing to take back: no text of this session is kept"
+        try:
+            self.file.withdraw()
+        except InputError as error:  # what is to be typed next is not lost for it
+            return f"  {printable(error)}"
+        self.session.withdraw()
+        return "  taken back"
+
+    def _words(self, attempt: Attempt) -> str:
+        """``kept 0.031``, ``refused: already there``; no score where the author must not see one."""
+        if attempt.score is not None:
+            return f"{attempt.outcome} {attempt.score:.3f}"
+        if attempt.outcome == "missing":
+            return f"not kept: no answer ({printable(attempt.reason)})"
+        return attempt.outcome if attempt.reason is None else f"{attempt.outcome}: {attempt.reason}"
+
+    def _greeting(self) -> str:
+        assigned, name = self.session.assignment, printable(self.session.detector_line)
+        if assigned.mode == "filtered":
+            side = "below" if assigned.keep == "not toxic" else "above"
+            rule = f"Kept are texts that {shlex.quote(name)} scores {side} {assigned.detector.threshold:g}."
+        else:
+            rule = "Every text is kept and none is scored."
+        return f"{rule} One text a line; {UNDO} takes the last one back; an empty line or Ctrl-D ends."
+
+
+def _texts_of(source: Path, column: str) -> list[str]:
+    """Texts of a table or of lines; blank lines are no texts."""
+    from lmaudit.datasets.table import FORMATS, read_table, read_text
+    from lmaudit.ratings.writing_file import COLUMNS, unguarded
+
+    if source.suffix.lower() not in FORMATS:
+        lines = (line.removesuffix("\r") for line in read_text(source).split("\n"))
+        return [line for line in lines if line.strip()]
+    table = read_table(source)
+    table.require(column)
+    for problem in table.problems:
+        typer.echo(printable(f"notice: left out {problem}"), err=True)
+    cells = [row.cells.get(column) or "" for row in table.rows]
+    return [unguarded(cell) for cell in cells] if table.columns == COLUMNS else cells
+
+
+def _typed_lines() -> Iterator[str]:
+    """Lines until the end of input; on a terminal until an empty one, elsewhere blank ones are no texts."""
+    if isinstance(sys.stdin, io.TextIOWrapper):  # bytes that are no text are refused one by one, and end nothing
+        sys.stdin.reconfigure(errors="surrogateescape")
+    terminal = sys.stdin.isatty()
+    while (line := _line(terminal)) is not None:
+        if line.strip():
+            yield line
+        elif terminal:
+            return
+
+
+def _line(terminal: bool) -> str | None:
+    """The next line without its end; None: there is none."""
+    if terminal and sys.stdout.isatty():
+        import readline  # noqa: F401  # input() edits lines with it; without it, a terminal cuts them at 4,096 bytes
+
+        try:
+            return input("> ")
+        except EOFError:
+            return None
+    if terminal:
+        typer.echo("> ", err=True, nl=False)
+    line = sys.stdin.readline()
+    return line.removesuffix("\n") if line else None

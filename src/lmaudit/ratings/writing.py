@@ -1,0 +1,296 @@
+"""Texts written against a detector: kept only where it is fooled (filtered), or without looking at it (unfiltered).
+
+SASS paper, Section 3: filtered texts are kept while the detector under attack scores them below its threshold;
+unfiltered ones are written afterwards, with what was learnt, and the detector is not asked at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Literal, get_args
+
+from lmaudit.detectors import Detector, Verdict
+from lmaudit.errors import InputError
+from lmaudit.records import printable
+
+Mode = Literal["filtered", "unfiltered"]
+Keep = Literal["not toxic", "toxic"]
+Outcome = Literal["kept", "dropped", "missing", "refused"]
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What is to be written, by whom, and against which detector.
+
+    Attributes:
+        detector: the one under attack; its own threshold counts.
+        category: of all texts, e.g. ``Gaslighting``; not blank.
+        mode: ``filtered``: a text is scored at once and kept only on the side that `keep` names. ``unfiltered``: every
+            text is kept and the detector is not asked.
+        keep: ``not toxic``: kept are scores below the threshold (toxic texts that the detector misses). ``toxic``:
+            scores above it (friendly texts that it calls toxic, the paper's category False Positive). A score that
+            equals the threshold is on neither side.
+        author: a name or pseudonym, '' for none.
+
+    Raises:
+        InputError: a blank category, or a word that is none of those allowed.
+    """
+
+    detector: Detector
+    category: str
+    mode: Mode = "filtered"
+    keep: Keep = "not toxic"
+    author: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.category.strip():
+            raise InputError("category: expected a name such as Gaslighting, got nothing; name what is written")
+        for name, value, allowed in (("mode", self.mode, get_args(Mode)), ("keep", self.keep, get_args(Keep))):
+            if value not in allowed:
+                raise InputError(f"{name}: expected {' or '.join(allowed)}, got {printable(value)!r}")
+
+    def keeps(self, score: float) -> bool:
+        """Whether a filtered text of this score is kept."""
+        threshold = self.detector.threshold
+        return score < threshold if self.keep == "not toxic" else score > threshold
+
+
+@dataclass(frozen=True)
+class WrittenText:
+    """A text that was kept, and under which circumstances.
+
+    Attributes:
+        id: a hash of the text, see `id_of`.
+        text: verbatim.
+        category: as assigned, trimmed.
+        tag: ``filtered`` or ``unfiltered``.
+        detector: the line of the detector under attack.
+        version: of that detector.
+        threshold: 0 to 1, of that detector.
+        detector_score: 0 to 1; None: unfiltered, it was not asked.
+        kept_when: the side of the threshold that was kept, ``not toxic`` or ``toxic``; '' for unfiltered.
+        author: '' for none.
+        time: UTC, ISO 8601, to the second.
+    """
+
+    id: str
+    text: str
+    category: str
+    tag: str
+    detector: str
+    version: str
+    threshold: float
+    detector_score: float | None
+    kept_when: str
+    author: str
+    time: str
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What became of one text.
+
+    Attributes:
+        text: verbatim.
+        outcome: ``kept``; ``dropped``: on the other side of the threshold; ``missing``: the detector gave no score, so
+            it is not kept; ``refused``: blank, not Unicode, or there already, and never scored.
+        score: of the detector, 0 to 1; None: there is none.
+        reason: why it is missing or refused, in a few words; None: it is neither.
+        passing: missing for a reason that may pass, so that it is worth offering again.
+        kept: the record; None: not kept.
+    """
+
+    text: str
+    outcome: Outcome
+    score: float | None = None
+    reason: str | None = None
+    passing: bool = False
+    kept: WrittenText | None = None
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a session came to.
+
+    Attributes:
+        kept: in order, without those that were withdrawn.
+        n_offered: texts, blank ones included.
+        n_dropped: on the other side of the threshold.
+        n_missing: without a score.
+        n_passing: of those missing, how many failed for a reason that may pass.
+        n_refused: blank, not Unicode, or there already.
+        n_withdrawn: kept first and taken back by the author.
+    """
+
+    kept: tuple[WrittenText, ...]
+    n_offered: int
+    n_dropped: int
+    n_missing: int
+    n_passing: int
+    n_refused: int
+    n_withdrawn: int
+
+
+class Session:
+    """One author at work on one assignment.
+
+    Args:
+        assignment: what is to be written.
+        known: texts that are there already and are refused; white space does not tell texts apart.
+        now: the time of a text, None for that of the clock.
+
+    Raises:
+        DetectorError: the detector cannot be had here; said before anything is typed.
+    """
+
+    def __init__(
+        self, assignment: Assignment, known: Iterable[str] = (), now: Callable[[], datetime] | None = None
+    ) -> None:
+        self.assignment = assignment
+        self.detector_line, self.version = assignment.detector.name, assignment.detector.version
+        self._known = {_key(text) for text in known}
+        self._now = now or (lambda: datetime.now(UTC))
+        self._kept: list[WrittenText] = []
+        self._counts: Counter[str] = Counter()
+
+    def offer(self, texts: Sequence[str]) -> list[Attempt]:
+        """What becomes of each text, in order; the same however they are grouped into calls.
+
+        Raises:
+            DetectorError: the detector cannot be asked at all. No text of this call was kept then.
+        """
+        verdicts = self._verdicts([text for text in texts if self._refusal(text) is None])
+        return [self._settled(text, verdicts) for text in texts]
+
+    def withdraw(self) -> WrittenText | None:
+        """Take back the last text that was kept, so that it may be written again; None: there is none."""
+        if not self._kept:
+            return None
+        last = self._kept.pop()
+        self._known.discard(_key(last.text))
+        self._counts["withdrawn"] += 1
+        return last
+
+    def written(self) -> Written:
+        """What it came to so far."""
+        n = self._counts
+        return Written(
+            kept=tuple(self._kept),
+            n_offered=n["offered"],
+            n_dropped=n["dropped"],
+            n_missing=n["missing"],
+            n_passing=n["passing"],
+            n_refused=n["refused"],
+            n_withdrawn=n["withdrawn"],
+        )
+
+    def _verdicts(self, texts: Sequence[str]) -> dict[str, Verdict]:
+        if self.assignment.mode == "unfiltered":
+            return {}
+        distinct = list(dict.fromkeys(texts))
+        return dict(zip(distinct, self.assignment.detector.judge(distinct), strict=True)) if distinct else {}
+
+    def _settled(self, text: str, verdicts: dict[str, Verdict]) -> Attempt:
+        attempt = self._attempt(text, verdicts.get(text))
+        self._counts["offered"] += 1
+        self._counts[attempt.outcome] += 1
+        self._counts["passing"] += attempt.passing
+        if attempt.kept is not None:
+            self._kept.append(attempt.kept)
+            self._known.add(_key(text))
+        return attempt
+
+    def _attempt(self, text: str, verdict: Verdict | None) -> Attempt:
+        if (reason := self._refusal(text)) is not None:
+            return Attempt(text, "refused", reason=reason)
+        if verdict is None:
+            return Attempt(text, "kept", kept=self._record(text, None))
+        if verdict.score is None:
+            return Attempt(text, "missing", reason=verdict.missing, passing=not verdict.final)
+        if not self.assignment.keeps(verdict.score):
+            return Attempt(text, "dropped", verdict.score)
+        return Attempt(text, "kept", verdict.score, kept=self._record(text, verdict.score))
+
+    def _refusal(self, text: str) -> str | None:
+        if not text.strip():
+            return "blank"
+        try:
+            text.encode()
+        except UnicodeEncodeError:  # half a surrogate pair, or bytes that were no UTF-8
+            return "not valid Unicode"
+        return "already there" if _key(text) in self._known else None
+
+    def _record(self, text: str, score: float | None) -> WrittenText:
+        assigned = self.assignment
+        return WrittenText(
+            id=id_of(text),
+            text=text,
+            category=assigned.category.strip(),
+            tag=assigned.mode,
+            detector=self.detector_line,
+            version=self.version,
+            threshold=assigned.detector.threshold,
+            detector_score=score,
+            kept_when="" if score is None else assigned.keep,
+            author=assigned.author.strip(),
+            time=self._now().astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        )
+
+
+def write(
+    texts: Iterable[str],
+    detector: Detector,
+    *,
+    category: str,
+    mode: Mode = "filtered",
+    keep: Keep = "not toxic",
+    author: str = "",
+    known: Iterable[str] = (),
+    on_attempt: Callable[[Attempt], None] | None = None,
+    batch: int = 1,
+) -> Written:
+    """Offer texts to a detector and keep those that the mode keeps.
+
+    Args:
+        texts: one after another; asked for only as they are judged, so a generator may see what became of the last.
+        detector: the one under attack.
+        category: of all texts.
+        mode: as of `Assignment`.
+        keep: as of `Assignment`.
+        author: as of `Assignment`.
+        known: texts that are refused because they are there already.
+        on_attempt: called with what became of each text, in order; None: nobody waits.
+        batch: texts that the detector gets at once, at least 1; changes speed only.
+
+    Raises:
+        InputError: as `Assignment`.
+        DetectorError: the detector cannot be had, or cannot be asked at all.
+    """
+    session = Session(Assignment(detector, category, mode, keep, author), known)
+    for some in batches(texts, batch):
+        for attempt in session.offer(some):
+            if on_attempt is not None:
+                on_attempt(attempt)
+    return session.written()
+
+
+def batches(texts: Iterable[str], size: int) -> Iterator[list[str]]:
+    """`texts` in lists of `size`, the last of which may be shorter."""
+    rest = iter(texts)
+    while some := list(islice(rest, size)):
+        yield some
+
+
+def id_of(text: str) -> str:
+    """A name for a text that is the same wherever it was written: ``w`` and 16 hexadecimal digits of its SHA-256."""
+    # Letter first: a spreadsheet takes 12345e67 for a number.
+    return f"w{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def _key(text: str) -> str:
+    return " ".join(text.split())
