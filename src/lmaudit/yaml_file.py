@@ -31,6 +31,8 @@ for _kind, _pattern, _beginnings in _SHAPES:
     for _first in _beginnings:
         _RESOLVERS.setdefault(_first.strip("\0"), []).append((_TAG + _kind, re.compile(f"(?:{_pattern})$")))
 
+_BREAKS = set("\n\r\x85\u2028\u2029\ufeff")
+
 Place = tuple[str | int, ...]
 
 
@@ -47,6 +49,13 @@ class _Dumper(yaml.SafeDumper):
         """They are not read."""
         del data
         return True
+
+    def represent_str(self, data: str) -> yaml.ScalarNode:
+        """Texts with line breaks are quoted so that each is kept: PyYAML would fold some into spaces."""
+        return self.represent_scalar(f"{_TAG}str", data, style='"' if _BREAKS & set(data) else None)
+
+
+_Dumper.add_representer(str, _Dumper.represent_str)
 
 
 class Lines:
