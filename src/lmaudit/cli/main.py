@@ -23,8 +23,10 @@ from lmaudit.cli.export import export
 from lmaudit.cli.figures import figures
 from lmaudit.cli.models import models_app
 from lmaudit.cli.naturalness import naturalness
+from lmaudit.cli.publish import publish
 from lmaudit.cli.reverse import reverse
 from lmaudit.cli.run import run
+from lmaudit.cli.scores import scores
 from lmaudit.cli.show import show
 from lmaudit.cli.tables import tables_app
 from lmaudit.cli.targets import targets
@@ -76,6 +78,8 @@ app.command()(card)
 app.add_typer(tables_app, name="tables")
 app.command()(targets)
 app.command()(figures)
+app.command()(scores)
+app.command()(publish)
 app.command()(write)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from lmaudit.datasets.dataset import Dataset
+from lmaudit.datasets.rated import BENCHMARK, SCORES, check_version, is_rated, stated, verbatim
 from lmaudit.datasets.table import Table, read_table
 from lmaudit.errors import InputError
 from lmaudit.published import sha256_of
@@ -50,7 +51,13 @@ def dataset_of_file(path: Path, columns: Columns, labels_are: str | None = None)
     Raises:
         InputError: it cannot be read, a column is missing, or no row can be used.
     """
-    return dataset_of_table(read_table(path), columns, labels_are)
+    table = read_table(path)
+    if not is_rated(table):
+        return dataset_of_table(table, columns, labels_are)
+    check_version(table, BENCHMARK, SCORES)
+    table = verbatim(table)
+    usual = columns.label is None and columns.text == Columns.text
+    return stated(table, dataset_of_table(table, columns, labels_are), usual=usual)
 
 
 def dataset_of_table(table: Table, columns: Columns, labels_are: str | None = None) -> Dataset:
