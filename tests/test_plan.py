@@ -1,9 +1,12 @@
+import json
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmaudit.errors import InputError
 from lmaudit.plan import PlanError, first_seeds, make_plan
+from lmaudit.records import canonical_json
 
 JOINT = {"model": "m", "output_length": 2}
 
@@ -24,6 +27,22 @@ def test_nothing_varied_is_one_audit_without_settings():
     (cell,) = make_plan({**JOINT, "only": ["lowercase", "ascii"], "seeds": [1, 2]}).cells
     assert cell.settings == {}
     assert cell.config.seeds == (1, 2)
+
+
+def test_the_order_of_audits_is_not_that_of_the_keys():
+    """A study keeps its keys sorted and its searches by number: another order would resume other audits."""
+    term = {"weight": [0.0, 0.5], "term": "naturalness", "per": ["sum", "mean"]}
+    fields = {
+        "prefix": ["", "She"],
+        "prompt_length": [2, 3],
+        "objective": [term],
+        "output_length": [1, 2],
+        "model": "m",
+    }
+    plan = make_plan(fields)
+    stored = json.loads(canonical_json(plan.fields))
+    assert [c.config for c in make_plan(stored).cells] == [c.config for c in plan.cells]
+    assert make_plan({**dict(sorted(fields.items(), reverse=True))}).cells == plan.cells
 
 
 def test_relative_output_lengths_follow_each_prompt_length():

@@ -132,11 +132,16 @@ def expand(fields: Mapping[str, Any]) -> Iterator[tuple[dict[Path, Any], dict[st
 
 
 def grid(fields: Mapping[str, Any]) -> Iterator[tuple[Path, Sequence[Any]]]:
-    """The places where a list of values stands instead of one, and the values."""
-    for key, value in fields.items():
+    """The places where a list of values stands instead of one, and the values.
+
+    In an order that does not depend on that of the keys: a study numbers its audits and keeps keys sorted.
+    """
+    known = list(AuditConfig.model_fields)
+    for key in sorted(fields, key=lambda key: (known.index(key) if key in known else len(known), key)):
+        value = fields[key]
         if key in _OF_SETTINGS and isinstance(value, list | tuple):
             for i, item in enumerate(value):
-                for inner, values in item.items() if isinstance(item, Mapping) else ():
+                for inner, values in sorted(item.items()) if isinstance(item, Mapping) else ():
                     if isinstance(values, list | tuple):
                         yield (key, i, inner), _checked((key, i, inner), values)
         elif key in LISTS:
