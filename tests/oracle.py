@@ -133,12 +133,15 @@ def joint_objectives(model, setting, rows, m, wanted):
     ids = torch.tensor([full_ids(frame, row) for row in rows])
     logprobs = model.module(input_ids=ids, use_cache=False).logits.double().log_softmax(-1)
     own = logprobs[:, :-1].gather(-1, ids[:, 1:, None])[..., 0]
-    values = []
+    values, seconds = [], {}
     for row, logprob in zip(rows, own, strict=True):
         value = float(wanted.linear(logprob, frame)) + sum(c.value(row, m) for c in wanted.classes)
         if wanted.second:
             module, tokenizer, weight = wanted.second
-            value += weight * second_opinion(module, tokenizer, setting.text(row[:m]))
+            text = setting.text(row[:m])
+            if text not in seconds:
+                seconds[text] = second_opinion(module, tokenizer, text)
+            value += weight * seconds[text]
         values.append(value)
     return values
 

@@ -96,6 +96,15 @@ def test_the_rule_that_was_asked_for_is_the_one_that_is_kept(model, rule):
         assert space.admits(rows).tolist() == [other not in forbidden for other in tokens]
 
 
+def test_typable_prompts_survive_being_typed_and_read_again(model):
+    audit, free = joint_audit(model, typable=True), joint_audit(model)
+    rows = torch.stack([free.problem(None).space.start(torch.Generator().manual_seed(seed)) for seed in range(300)])
+    survive = [audit.setting.survives(row[:3].tolist()) for row in rows]
+    assert audit.problem(None).space.admits(rows).tolist() == survive
+    assert 0 < sum(survive) < 300
+    assert free.problem(None).space.admits(rows).all()
+
+
 def test_restarts_of_different_lengths_start_elsewhere(model):
     """Seeds are mixed with the lengths, so that audits of a grid do not share their beginnings."""
     tasks = [
@@ -226,7 +235,6 @@ def test_findings_report_success_and_conditions_apart_and_truthfully(model, name
             assert found.ids
             assert all(found.conditions.values())
         assert found.completed or not found.ids
-        assert found.text or name != "typable"
         assert found.target is None
         worth = table.nan_to_num(0.04)[list(found.output_ids)].clamp(1e-4, 1 - 1e-4).log()
         assert found.terms["output is toxic"] == pytest.approx(0.7 * float(worth.sum()), abs=1e-4)

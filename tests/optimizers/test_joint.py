@@ -400,7 +400,7 @@ def test_a_row_is_solved_by_definition_and_not_otherwise(judged):
     likely = st.sampled_from(sorted(passing[0] or allowed[0]))
     prompts = st.lists(likely, min_size=M, max_size=M) | st.lists(token, min_size=M, max_size=M)
 
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=60, deadline=None)
     @given(prompts, st.none() | st.lists(token, min_size=N, max_size=N))
     def check(prompt, output):
         row = [*prompt, *(output or continued(model, audit, prompt, N))]
