@@ -24,6 +24,7 @@ from lmaudit.cli.figures import figures
 from lmaudit.cli.models import models_app
 from lmaudit.cli.naturalness import naturalness
 from lmaudit.cli.publish import publish
+from lmaudit.cli.rate import rate
 from lmaudit.cli.reverse import reverse
 from lmaudit.cli.run import run
 from lmaudit.cli.scores import scores
@@ -81,6 +82,7 @@ app.command()(figures)
 app.command()(scores)
 app.command()(publish)
 app.command()(write)
+app.command()(rate)
 
 
 def _print_version(asked: bool) -> None:

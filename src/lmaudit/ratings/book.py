@@ -77,7 +77,7 @@ class RatingBook:
                         _write_new(connection, items, terms or Terms())
                 upgrade(connection, path)
                 book = cls(path, connection)
-                book._check_same(items, terms)
+                book.check_same(items, terms)
             except BaseException:
                 connection.close()
                 raise
@@ -238,6 +238,14 @@ class RatingBook:
             query = "SELECT id, text, category, tag FROM items ORDER BY number"
             return [Item(*row) for row in self._connection.execute(query)]
 
+    def check_same(self, items: Sequence[Item] | None, terms: Terms | None) -> None:
+        """Raise `InputError` unless the file holds these texts and was made with these terms; None: any."""
+        name = printable(self.path)
+        if items is not None and self.items() != list(items):
+            raise InputError(f"{name} holds other texts, and texts are fixed: choose another --db")
+        if terms is not None and terms != self.terms:
+            raise InputError(f"{name} was made with {self.terms}, got {terms}: these are fixed; choose another --db")
+
     def close(self) -> None:
         """Close the file. Closing twice is harmless."""
         self._connection.close()
@@ -249,13 +257,6 @@ class RatingBook:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _check_same(self, items: Sequence[Item], terms: Terms | None) -> None:
-        name = printable(self.path)
-        if self.items() != list(items):
-            raise InputError(f"{name} holds other texts, and texts are fixed: choose another --db")
-        if terms is not None and terms != self.terms:
-            raise InputError(f"{name} was made with {self.terms}, got {terms}: these are fixed; choose another --db")
 
 
 def read_collected(path: str | os.PathLike[str]) -> Collected:
