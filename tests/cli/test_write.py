@@ -180,6 +180,7 @@ def test_a_service_that_fails_keeps_nothing_and_the_same_command_goes_on(run, ou
         (("--category", " "), "category: expected a name"),
         (("--out", "mine.txt"), "ending in .csv"),
         (("-d", "nothing"), "nothing"),
+        (("--page", "--from", "absent.txt"), "leave one out"),
         (("--from", "absent.txt"), "cannot read absent.txt"),
     ],
 )

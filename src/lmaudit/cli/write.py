@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-import shlex
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,8 +17,8 @@ from lmaudit.errors import InputError
 from lmaudit.records import masked, printable
 
 if TYPE_CHECKING:
-    from lmaudit.ratings.writing import Attempt, Session
-    from lmaudit.ratings.writing_file import WritingFile
+    from lmaudit.ratings.writing import Attempt
+    from lmaudit.ratings.writing_desk import WritingDesk
 
 UNDO = ":undo"
 _BATCH = 32  # texts of a file that are judged, and written, at once
@@ -59,6 +57,10 @@ def write(
         Path | None, typer.Option("--from", help="Texts: .csv, .tsv, .jsonl, or one a line.", metavar="FILE")
     ] = None,
     text_column: Annotated[str, typer.Option(help="Of a table: where the texts are.")] = "text",
+    page: Annotated[
+        bool, typer.Option("--page", help="Write on a web page, which only this machine can open.")
+    ] = False,
+    port: Annotated[int, typer.Option(help="--page: where it is served; 0: any that is free.", min=0, max=65535)] = 0,
     unmask: UnmaskOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -70,10 +72,13 @@ def write(
     """
     from lmaudit.detectors import parse_detector
     from lmaudit.ratings.writing import Assignment, Session
+    from lmaudit.ratings.writing_desk import WritingDesk
     from lmaudit.ratings.writing_file import WritingFile
 
     if keep is not None and mode is Mode.UNFILTERED:
         raise InputError("--keep has a meaning for --mode filtered only: unfiltered keeps everything; leave it out")
+    if page and source is not None:
+        raise InputError("--page is for typing, --from for what is written already; leave one out")
     attacked = parse_detector(detector)
     if threshold is not None:
         attacked = attacked.model_copy(update={"threshold": threshold})
@@ -82,121 +87,106 @@ def write(
     )
     offered = None if source is None else _texts_of(source, text_column)
     with WritingFile(out) as file:
-        desk = _Desk(Session(assignment, file.texts), file)
-        ended = desk.take(offered, hidden=not unmask) if offered is not None else desk.type()
-    desk.tell(as_json=as_json)
+        desk = WritingDesk(Session(assignment, file.texts), file)
+        if offered is not None:
+            ended = _take(desk, offered, hidden=not unmask)
+        else:
+            ended = _serve(desk, port) if page else _type(desk)
+    _tell(desk, as_json=as_json)
     if not ended or desk.session.written().n_passing:
         typer.echo("incomplete: the same command goes on; what is there already is not written twice", err=True)
         raise typer.Exit(3)
 
 
-@dataclass(frozen=True)
-class _Desk:
-    """Where one session meets its file and the terminal."""
+def _take(desk: WritingDesk, texts: list[str], *, hidden: bool) -> bool:
+    """Offer the texts of a file; False: Ctrl-C came first."""
+    from lmaudit.cli.stopping import second_interrupt_ends
+    from lmaudit.ratings.writing import batches
 
-    session: Session
-    file: WritingFile
-
-    def take(self, texts: list[str], *, hidden: bool) -> bool:
-        """Offer the texts of a file; False: Ctrl-C came first."""
-        from lmaudit.cli.stopping import second_interrupt_ends
-        from lmaudit.ratings.writing import batches
-
-        with second_interrupt_ends(3):
-            try:
-                for some in batches(texts, _BATCH):
-                    for attempt in self._offer(some):
-                        shown = printable(masked(attempt.text) if hidden else attempt.text)
-                        typer.echo(f'{self._words(attempt)}  "{shown}"', err=True)
-            except KeyboardInterrupt:
-                return False
-        return True
-
-    def type(self) -> bool:
-        """Offer what is typed, or comes through a pipe, until it ends; Ctrl-C is one way to end it."""
-        typer.echo(self._greeting(), err=True)
+    with second_interrupt_ends(3):
         try:
-            for line in _typed_lines():
-                if line.strip() == UNDO:
-                    typer.echo(self._undo(), err=True)
-                    continue
-                for attempt in self._offer([line]):
-                    typer.echo(f"  {self._words(attempt)}", err=True)
+            for some in batches(texts, _BATCH):
+                for attempt in desk.offer(some):
+                    shown = printable(masked(attempt.text) if hidden else attempt.text)
+                    typer.echo(f'{_words(attempt)}  "{shown}"', err=True)
         except KeyboardInterrupt:
-            typer.echo("", err=True)
-        return True
+            return False
+    return True
 
-    def tell(self, *, as_json: bool) -> None:
-        """What it came to: the numbers that a datasheet asks for."""
-        n, assigned = self.session.written(), self.session.assignment
-        counts = {
-            "offered": n.n_offered,
-            "kept": len(n.kept),
-            "dropped": n.n_dropped,
-            "missing": n.n_missing,
-            "refused": n.n_refused,
-            "withdrawn": n.n_withdrawn,
+
+def _type(desk: WritingDesk) -> bool:
+    """Offer what is typed, or comes through a pipe, until it ends; Ctrl-C is one way to end it."""
+    keys = f"One text a line; {UNDO} takes the last one back; an empty line or Ctrl-D ends."
+    typer.echo(f"{printable(desk.rule())} {keys}", err=True)
+    try:
+        for line in _typed_lines():
+            if line.strip() == UNDO:
+                typer.echo(f"  {_undo(desk)}", err=True)
+                continue
+            for attempt in desk.offer([line]):
+                typer.echo(f"  {_words(attempt)}", err=True)
+    except KeyboardInterrupt:
+        typer.echo("", err=True)
+    return True
+
+
+def _serve(desk: WritingDesk, port: int) -> bool:
+    """Offer what is typed on the page, until Ctrl-C."""
+    try:
+        from lmaudit.ratings.writing_server import serve_writing
+    except ImportError as error:
+        raise InputError(
+            "--page needs starlette and uvicorn, which are not here; install them, or type here"
+        ) from error
+    serve_writing(desk, port, lambda address: typer.echo(f"Write at {address}\nCtrl-C ends.", err=True))
+    return True
+
+
+def _undo(desk: WritingDesk) -> str:
+    try:
+        taken = desk.withdraw()
+    except InputError as error:  # what is to be typed next is not lost for it
+        return printable(error)
+    return "nothing to take back: no text of this session is kept" if taken is None else "taken back"
+
+
+def _words(attempt: Attempt) -> str:
+    """``kept 0.031``, ``refused: already there``; no score where the author must not see one."""
+    if attempt.score is not None:
+        return f"{attempt.outcome} {attempt.score:.3f}"
+    if attempt.outcome == "missing":
+        return f"not kept: no answer ({printable(attempt.reason)})"
+    return attempt.outcome if attempt.reason is None else f"{attempt.outcome}: {attempt.reason}"
+
+
+def _tell(desk: WritingDesk, *, as_json: bool) -> None:
+    """What it came to: the numbers that a datasheet asks for."""
+    session, assigned, counts = desk.session, desk.session.assignment, desk.counts()
+    if as_json:
+        about = {
+            "file": str(desk.file.path),
+            "category": assigned.category.strip(),
+            "mode": assigned.mode,
+            "keep": assigned.keep if assigned.mode == "filtered" else None,
+            "detector": session.detector_line,
+            "version": session.version,
+            "threshold": assigned.detector.threshold,
         }
-        if as_json:
-            about = {
-                "file": str(self.file.path),
-                "category": assigned.category.strip(),
-                "mode": assigned.mode,
-                "keep": assigned.keep if assigned.mode == "filtered" else None,
-                "detector": self.session.detector_line,
-                "version": self.session.version,
-                "threshold": assigned.detector.threshold,
-            }
-            typer.echo(json.dumps({"schema_version": 1, **about, "counts": counts}, indent=2))
-            return
-        others = [f"{count} {name}" for name, count in counts.items() if count and name not in ("offered", "kept")]
-        against = "against" if assigned.mode == "filtered" else "without looking at"
-        typer.echo(
-            f"{printable(self.file.path)}: {len(n.kept)} of {n.n_offered} texts kept"
-            + (f" ({', '.join(others)})" if others else "")
-            + f"; {printable(assigned.category.strip())}, {assigned.mode}, {against} "
-            + printable(self.session.detector_line)
-        )
-
-    def _offer(self, texts: list[str]) -> list[Attempt]:
-        """Nothing is called kept before it is in the file."""
-        attempts = self.session.offer(texts)
-        if kept := [attempt.kept for attempt in attempts if attempt.kept is not None]:
-            self.file.append(kept)
-        return attempts
-
-    def _undo(self) -> str:
-        if not self.session.written().kept:
-            return "  nothing to take back: no text of this session is kept"
-        try:
-            self.file.withdraw()
-        except InputError as error:  # what is to be typed next is not lost for it
-            return f"  {printable(error)}"
-        self.session.withdraw()
-        return "  taken back"
-
-    def _words(self, attempt: Attempt) -> str:
-        """``kept 0.031``, ``refused: already there``; no score where the author must not see one."""
-        if attempt.score is not None:
-            return f"{attempt.outcome} {attempt.score:.3f}"
-        if attempt.outcome == "missing":
-            return f"not kept: no answer ({printable(attempt.reason)})"
-        return attempt.outcome if attempt.reason is None else f"{attempt.outcome}: {attempt.reason}"
-
-    def _greeting(self) -> str:
-        assigned, name = self.session.assignment, printable(self.session.detector_line)
-        if assigned.mode == "filtered":
-            side = "below" if assigned.keep == "not toxic" else "above"
-            rule = f"Kept are texts that {shlex.quote(name)} scores {side} {assigned.detector.threshold:g}."
-        else:
-            rule = "Every text is kept and none is scored."
-        return f"{rule} One text a line; {UNDO} takes the last one back; an empty line or Ctrl-D ends."
+        typer.echo(json.dumps({"schema_version": 1, **about, "counts": counts}, indent=2))
+        return
+    others = [f"{count} {name}" for name, count in counts.items() if count and name not in ("offered", "kept")]
+    against = "against" if assigned.mode == "filtered" else "without looking at"
+    typer.echo(
+        f"{printable(desk.file.path)}: {counts['kept']} of {counts['offered']} texts kept"
+        + (f" ({', '.join(others)})" if others else "")
+        + f"; {printable(assigned.category.strip())}, {assigned.mode}, {against} {printable(session.detector_line)}"
+    )
 
 
 def _texts_of(source: Path, column: str) -> list[str]:
     """Texts of a table or of lines; blank lines are no texts."""
     from lmaudit.datasets.table import FORMATS, read_table, read_text
-    from lmaudit.ratings.writing_file import COLUMNS, unguarded
+    from lmaudit.ratings.writing_file import is_written, unguarded
 
     if source.suffix.lower() not in FORMATS:
         lines = (line.removesuffix("\r") for line in read_text(source).split("\n"))
@@ -206,7 +196,7 @@ def _texts_of(source: Path, column: str) -> list[str]:
     for problem in table.problems:
         typer.echo(printable(f"notice: left out {problem}"), err=True)
     cells = [row.cells.get(column) or "" for row in table.rows]
-    return [unguarded(cell) for cell in cells] if table.columns == COLUMNS else cells
+    return [unguarded(cell) for cell in cells] if is_written(table) else cells
 
 
 def _typed_lines() -> Iterator[str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from lmaudit.datasets.table import Row, read_table
+from lmaudit.datasets.table import Row, Table, read_table
 from lmaudit.errors import InputError
 from lmaudit.ratings.writing import WrittenText
 from lmaudit.records import as_number, printable
@@ -37,6 +37,11 @@ def guarded(text: str) -> str:
 def unguarded(cell: str) -> str:
     """The text that `guarded` made the cell of."""
     return cell[1:] if cell[:1] == "'" and _GUARDED.match(cell) else cell
+
+
+def is_written(table: Table) -> bool:
+    """Whether lmaudit wrote this table, so that its cells are to be `unguarded`; columns may have been added."""
+    return set(COLUMNS) <= set(table.columns)
 
 
 def read_written(path: Path) -> list[WrittenText]:
