@@ -16,6 +16,7 @@ from lmaudit.datasets.table import read_table
 from lmaudit.detectors import parse_detector
 from lmaudit.errors import DetectorError, InputError
 from lmaudit.ratings.writing import Assignment, Session, WrittenText, id_of, write
+from lmaudit.ratings.writing_desk import WritingDesk
 from lmaudit.ratings.writing_file import COLUMNS, WritingFile, guarded, read_written, unguarded
 from remote.loopback import Answer, Loopback
 
@@ -301,18 +302,34 @@ def test_places_that_cannot_be_written(tmp_path):
             WritingFile(path)
 
 
-def test_a_full_disk_loses_nothing_that_was_there(tmp_path):
+def test_a_full_disk_loses_nothing_and_the_text_may_be_offered_again(tmp_path):
     resource = pytest.importorskip("resource")
     path = tmp_path / "mine.csv"
     with WritingFile(path) as file:
-        file.append([record("one")])
-        before, limits = path.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
+        desk = WritingDesk(Session(Assignment(WORDS, "A")), file)
+        desk.offer(["one"])
+        before, counts, limits = path.read_bytes(), desk.counts(), resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 20, limits[1]))  # Python ignores the signal
         try:
             with pytest.raises(InputError, match="cannot write"):
-                file.append([record("two")])
+                desk.offer(["two"])
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         assert path.read_bytes() == before
-        file.append([record("three")])
-    assert [row.text for row in read_written(path)] == ["one", "three"]
+        assert desk.counts() == counts
+        (again,) = desk.offer(["two"])
+        assert again.outcome == "kept"
+    assert [row.text for row in read_written(path)] == ["one", "two"]
+
+
+def test_nothing_is_taken_back_from_a_file_that_was_changed(tmp_path):
+    path = tmp_path / "mine.csv"
+    with WritingFile(path) as file:
+        desk = WritingDesk(Session(Assignment(WORDS, "A")), file)
+        assert desk.withdraw() is None
+        desk.offer(["one"])
+        with path.open("ab") as other:
+            other.write(b"x\n")
+        with pytest.raises(InputError, match="changed meanwhile"):
+            desk.withdraw()
+        assert desk.counts()["kept"] == 1

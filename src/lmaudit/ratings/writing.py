@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -158,14 +158,34 @@ class Session:
         self._kept: list[WrittenText] = []
         self._counts: Counter[str] = Counter()
 
-    def offer(self, texts: Sequence[str]) -> list[Attempt]:
+    def offer(
+        self, texts: Sequence[str], store: Callable[[Sequence[WrittenText]], None] | None = None
+    ) -> list[Attempt]:
         """What becomes of each text, in order; the same however they are grouped into calls.
 
+        Args:
+            texts: to be judged.
+            store: called once with those that are kept, if any are. What it raises is passed on, and then it is as if
+                nothing had been offered. None: they are stored elsewhere, or not at all.
+
         Raises:
-            DetectorError: the detector cannot be asked at all. No text of this call was kept then.
+            DetectorError: the detector cannot be asked at all; again as if nothing had been offered.
         """
         verdicts = self._verdicts([text for text in texts if self._refusal(text) is None])
-        return [self._settled(text, verdicts) for text in texts]
+        attempts: list[Attempt] = []
+        new: set[str] = set()
+        for text in texts:
+            attempts.append(self._attempt(text, verdicts.get(text), new))
+            if attempts[-1].kept is not None:
+                new.add(_key(text))
+        kept = [attempt.kept for attempt in attempts if attempt.kept is not None]
+        if store is not None and kept:
+            store(kept)
+        self._known |= new
+        self._kept += kept
+        self._counts.update(offered=len(attempts), passing=sum(attempt.passing for attempt in attempts))
+        self._counts.update(attempt.outcome for attempt in attempts)
+        return attempts
 
     def withdraw(self) -> WrittenText | None:
         """Take back the last text that was kept, so that it may be written again; None: there is none."""
@@ -195,18 +215,8 @@ class Session:
         distinct = list(dict.fromkeys(texts))
         return dict(zip(distinct, self.assignment.detector.judge(distinct), strict=True)) if distinct else {}
 
-    def _settled(self, text: str, verdicts: dict[str, Verdict]) -> Attempt:
-        attempt = self._attempt(text, verdicts.get(text))
-        self._counts["offered"] += 1
-        self._counts[attempt.outcome] += 1
-        self._counts["passing"] += attempt.passing
-        if attempt.kept is not None:
-            self._kept.append(attempt.kept)
-            self._known.add(_key(text))
-        return attempt
-
-    def _attempt(self, text: str, verdict: Verdict | None) -> Attempt:
-        if (reason := self._refusal(text)) is not None:
+    def _attempt(self, text: str, verdict: Verdict | None, new: Set[str]) -> Attempt:
+        if (reason := self._refusal(text, new)) is not None:
             return Attempt(text, "refused", reason=reason)
         if verdict is None:
             return Attempt(text, "kept", kept=self._record(text, None))
@@ -216,14 +226,14 @@ class Session:
             return Attempt(text, "dropped", verdict.score)
         return Attempt(text, "kept", verdict.score, kept=self._record(text, verdict.score))
 
-    def _refusal(self, text: str) -> str | None:
+    def _refusal(self, text: str, new: Set[str] = frozenset()) -> str | None:
         if not text.strip():
             return "blank"
         try:
             text.encode()
         except UnicodeEncodeError:  # half a surrogate pair, or bytes that were no UTF-8
             return "not valid Unicode"
-        return "already there" if _key(text) in self._known else None
+        return "already there" if _key(text) in self._known or _key(text) in new else None
 
     def _record(self, text: str, score: float | None) -> WrittenText:
         assigned = self.assignment

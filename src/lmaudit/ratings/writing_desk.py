@@ -20,13 +20,10 @@ class WritingDesk:
         """What becomes of each text, in order; those that are kept are in the file.
 
         Raises:
-            InputError: the file could not be written.
+            InputError: the file could not be written; the texts may be offered again.
             DetectorError: the detector cannot be asked at all.
         """
-        attempts = self.session.offer(texts)
-        if kept := [attempt.kept for attempt in attempts if attempt.kept is not None]:
-            self.file.append(kept)
-        return attempts
+        return self.session.offer(texts, self.file.append)
 
     def withdraw(self) -> WrittenText | None:
         """Take back the last text that this session kept; None: there is none.
