@@ -127,9 +127,9 @@ def weight_of(what: str, p, **about: Any) -> float | None:
 
 def test_the_default_weight_makes_a_member_worth_twelve_nats_more_than_an_unknown_token():
     """Typical member: the median of those above 0.5. Worked out by hand."""
-    p = [0.02, 0.02, 0.1, 0.6, 0.8, 0.9]
-    assert weight_of("toxic", p, unknown=0.02) == pytest.approx(12 / math.log(0.8 / 0.02), abs=0.006)
-    assert weight_of("not toxic", p, unknown=0.02) == pytest.approx(12 / math.log(0.98 / 0.2), abs=0.006)
+    p = [0.02, 0.02, 0.1, 0.5, 0.55, 0.6, 0.9]
+    assert weight_of("toxic", p, unknown=0.02) == pytest.approx(12 / math.log(0.6 / 0.02), abs=0.006)
+    assert weight_of("not toxic", p, unknown=0.02) == pytest.approx(12 / math.log(0.98 / 0.4), abs=0.006)
 
 
 def test_without_an_unknown_token_the_median_one_stands_for_it():
