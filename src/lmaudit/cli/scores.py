@@ -90,7 +90,7 @@ def scores(
         typer.echo(printable(f"notice: left out {one.rater}: {one.reason}"), err=True)
     agreed = agreement(scored, resamples=min(resamples, 1000), seed=seed)
     views = minority_views(scored, group)
-    summary = summary_of(scored, agreed)
+    summary = summary_of(scored, agreed, read.question)
     if out is not None:
         write_scores(out, scored_texts(scored), summary, replace=replace)
     _show(_Told(scored, agreed, summary, views, group), report, top, unmask=unmask, as_json=as_json)

@@ -193,7 +193,7 @@ def _collection(stated: Stated, summary: dict[str, Any] | None) -> Sheet:
     rows = [
         ("texts", stated.texts_are or NOT_KNOWN),
         ("raters", stated.raters_are or NOT_KNOWN),
-        ("question and scale", stated.question or NOT_KNOWN),
+        ("question and scale", stated.question or (summary or {}).get("question") or NOT_KNOWN),
         ("scores", _made(summary)),
         ("label", f"toxic: score above {THRESHOLD}"),
     ]

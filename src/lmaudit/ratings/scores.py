@@ -136,9 +136,9 @@ def bootstrap_interval(z: Array, mapping: MapTo, resamples: int, seed: int) -> t
     weights = random.multinomial(n_raters, np.full(n_raters, 1 / n_raters), resamples).astype(np.float64)
     columns = [_ends(part) for part in _resampled(z, weights, mapping)]
     low, high = (np.concatenate(ends) for ends in zip(*columns, strict=True))
-    unknown = (np.isfinite(z).sum(0) < LEAST_RATERS) | ~(low < high)
     value = mapped(z, mapping)
-    low, high = np.fmin(low, value), np.fmax(high, value)
+    unknown = (np.isfinite(z).sum(0) < LEAST_RATERS) | ~(low < high) | np.isnan(value)
+    low, high = (np.round(end, _DIGITS) for end in (np.fmin(low, value), np.fmax(high, value)))
     return np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
 
 
@@ -213,7 +213,7 @@ def spread_of(own: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = np.where(rated, own, 0.0).sum(0) / n
         spread = np.sqrt(np.where(rated, (own - mean) ** 2, 0.0).sum(0) / n)
-    return np.where(n > 1, spread, np.nan)
+    return np.where(n > 1, np.round(spread, _DIGITS), np.nan)
 
 
 def score(

@@ -119,7 +119,7 @@ def _cells(text: ScoredText) -> tuple[str, ...]:
 
 
 def _number(value: float | None) -> str:
-    return "" if value is None else repr(round(value, 9))
+    return "" if value is None else repr(value)
 
 
 def check_ending(path: Path) -> None:
@@ -165,9 +165,10 @@ def read_scores(path: Path) -> ScoresFile:
         InputError: it cannot be read, or is no file of scores.
     """
     table = read_table(path)
-    table.require("text", "score", VERSION)
+    table.require("text", VERSION)
     if any(row.cells.get(VERSION) == BENCHMARK for row in table.rows):
         raise InputError(f"{printable(path)} is published already; give the file of `lmaudit scores`")
+    table.require("score")
     check_version(table, SCORES)
     table = verbatim(table)
     texts, problems = [], list(table.problems)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from lmaudit.datasets.table import FORMATS, Row, read_table
 from lmaudit.errors import InputError
-from lmaudit.ratings.collected import Collected, Item
+from lmaudit.ratings.collected import HIGHEST, LOWEST, Collected, Item
 from lmaudit.records import as_number, printable
 
 NOT_RATED = frozenset(("", "n/a", "na", "nan", "null", "none", "-", "?", "missing", "skip", "skipped"))
@@ -24,10 +24,12 @@ class Ratings:
     Attributes:
         collected: what can be used.
         problems: one line for each row that cannot, with its line number.
+        question: that raters were asked, with the ends of the scale; None: not known.
     """
 
     collected: Collected
-    problems: tuple[str, ...]
+    problems: tuple[str, ...] = ()
+    question: str | None = None
 
 
 def read_ratings(path: Path) -> Ratings:
@@ -41,9 +43,12 @@ def read_ratings(path: Path) -> Ratings:
     if not path.is_file():
         endings = ", ".join(FORMATS)
         raise InputError(f"no such file: {printable(path)}; expected a database of ratings, or a table in {endings}")
-    from lmaudit.ratings.book import read_collected
+    from lmaudit.ratings.book import RatingBook, read_collected
 
-    return Ratings(read_collected(path), ())
+    with RatingBook.open(path) as book:
+        terms = book.terms
+    question = f"{terms.question} {LOWEST}: {terms.low}, {HIGHEST}: {terms.high}"
+    return Ratings(read_collected(path), question=question)
 
 
 def read_table_of_ratings(path: Path) -> Ratings:
@@ -104,11 +109,13 @@ class _Reading:
         key = f"id:{named}" if named else f"text:{text}"
         category, tag = ((row.cells.get(name) or "").strip() for name in ("category", "tag"))
         item = Item(named or f"text-{len(self.items) + 1}", text, category, tag)
-        known = self.items.setdefault(key, item)
+        known = self.items.get(key, item)
         for what in ("text", "category", "tag"):
-            if getattr(known, what) != getattr(item, what):
+            before, now = getattr(known, what), getattr(item, what)
+            if before and now and before != now:  # an empty cell says nothing
                 self._bad(row, f"another {what} than the rows before it have for the same text")
                 return ""
+        self.items[key] = replace(known, category=known.category or category, tag=known.tag or tag)
         return key
 
     def _check_group(self, row: Row, rater: str) -> None:

@@ -23,8 +23,13 @@ METHODS = {
 }
 
 
-def summary_of(scored: Scored, agreed: Agreement) -> dict[str, Any]:
+def summary_of(scored: Scored, agreed: Agreement, question: str | None = None) -> dict[str, Any]:
     """JSON-able, and without the names of raters and groups: it may be passed on.
+
+    Args:
+        scored: what `scores.score` returned.
+        agreed: what `agreement.agreement` returned.
+        question: that raters were asked; None: not known.
 
     Returns:
         Settings, numbers of raters, of ratings and of texts, and agreement; null for what is not defined.
@@ -34,6 +39,7 @@ def summary_of(scored: Scored, agreed: Agreement) -> dict[str, Any]:
     record = {
         "schema_version": 1,
         "lmaudit": __version__,
+        "question": question,
         "mapping": scored.mapping,
         "mapping_means": METHODS[scored.mapping],
         "threshold": THRESHOLD,
