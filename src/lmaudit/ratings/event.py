@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, BaseModel, ConfigDict, Field, model_validator
 
 from lmaudit.ratings.collected import HIGHEST, LOWEST
 
@@ -26,8 +26,10 @@ class Kind(StrEnum):
     BREAK = "break"
 
 
-def _storable(comment: str) -> str:
+def _storable(comment: object) -> object:
     """Without halves of surrogate pairs: SQLite takes none, and nobody can read them."""
+    if not isinstance(comment, str):
+        return comment
     return comment.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -49,7 +51,7 @@ class Event(BaseModel):
     place: Annotated[int, Field(ge=0, lt=2**31, strict=True)]
     kind: Kind
     value: Annotated[int, Field(ge=LOWEST, le=HIGHEST, strict=True)] | None = None
-    comment: Annotated[str, Field(max_length=LONGEST_COMMENT), AfterValidator(_storable)] | None = None
+    comment: Annotated[str, Field(max_length=LONGEST_COMMENT), BeforeValidator(_storable)] | None = None
     took_ms: Annotated[int, Field(ge=0, le=_DAY_MS, strict=True)] | None = None
 
     @model_validator(mode="after")

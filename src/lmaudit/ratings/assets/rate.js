@@ -251,6 +251,7 @@ function openComment() {
   $("comment").value = places[at].comment;
   $("comment").maxLength = session.longest_comment;
   $("comment").focus();
+  $("commenting").scrollIntoView({ block: "nearest" });
 }
 
 function closeComment() {
