@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -333,3 +335,12 @@ def test_nothing_is_taken_back_from_a_file_that_was_changed(tmp_path):
         with pytest.raises(InputError, match="changed meanwhile"):
             desk.withdraw()
         assert desk.counts()["kept"] == 1
+
+
+def test_the_example_of_the_page_runs(capsys):
+    page = (Path(__file__).parents[2] / "docs" / "ratings.md").read_text(encoding="utf-8")
+    section = page.partition("\n## Writing texts\n")[2].partition("\n## ")[0]
+    (code,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    exec(compile(code, "ratings.md", "exec"), {})  # noqa: S102 - our own page
+    assert capsys.readouterr().out == "1 1 Ask anyone, they all remember it my way.\n"
+    assert all(f"`{column}`" in section for column in COLUMNS)

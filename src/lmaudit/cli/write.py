@@ -6,6 +6,7 @@ import io
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -214,8 +215,8 @@ def _typed_lines() -> Iterator[str]:
 def _line(terminal: bool) -> str | None:
     """The next line without its end; None: there is none."""
     if terminal and sys.stdout.isatty():
-        import readline  # noqa: F401  # input() edits lines with it; without it, a terminal cuts them at 4,096 bytes
-
+        with suppress(ImportError):  # not everywhere; input() edits lines with it, and takes more than 4,096 bytes
+            import readline  # noqa: F401 - it works by being there
         try:
             return input("> ")
         except EOFError:
