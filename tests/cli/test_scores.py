@@ -2,8 +2,10 @@ import json
 
 import pytest
 
+from lmaudit.datasets import load_dataset
 from lmaudit.ratings.book import RatingBook
 from lmaudit.ratings.collected import Item
+from lmaudit.ratings.event import Event
 
 
 @pytest.fixture
@@ -110,3 +112,29 @@ def test_a_database_that_nobody_rated_in_is_told(run, tmp_path):
         book.add_rater("ann")
     code, _, err = run("scores", path)
     assert (code, "ann: rated nothing" in err) == (2, True)
+
+
+def test_from_a_database_to_a_benchmark(run, tmp_path):
+    path, out = tmp_path / "r.db", tmp_path / "scores.csv"
+    texts = [Item(f"i{t}", f"=text {t}", "Rude" if t > 4 else "Kind") for t in range(10)]
+    with RatingBook.create(path, texts) as book:
+        for name in ("Secret Ann", "Secret Bob", "Secret Cy"):
+            book.add_rater(name)
+        events = [
+            (rater, Event(id=f"{place:032x}", place=place, kind="rating", value=item + (item < 9) * rater.number % 2))
+            for rater in book.raters()
+            for place, item in enumerate(book.order(rater))
+        ]
+        assert set(book.add_events(events)) == {""}
+    code, shown, err = run("scores", path, "--out", out, "--unmask")
+    assert (code, "left out" in err) == (0, False)
+    assert "10 with a score" in shown
+    assert run("publish", out, "--out", tmp_path / "b.csv", "--licence", "CC0-1.0")[0] == 0
+    read = load_dataset(str(tmp_path / "b.csv"))
+    assert read.texts == tuple(item.text for item in texts)
+    assert read.toxic.tolist() == [t > 4 for t in range(10)]
+    sheet = (tmp_path / "b.md").read_text(encoding="utf-8")
+    assert (
+        "| question and scale | How likely is this comment to make a user leave the discussion? 0: not at all" in sheet
+    )
+    assert not [file for file in tmp_path.glob("*.[cmj]*") if "Secret" in file.read_text(encoding="utf-8")]

@@ -49,6 +49,13 @@ def test_range_by_hand():
     assert mapped(z)[[0, 2]].tolist() == [0.0, 1.0]
 
 
+def test_the_other_standard_deviation_would_give_the_same_scores():
+    z = z_normalised(np.array([[0, 5, 10, 3], [4, 4, 7, 9]], float))
+    sample = z * math.sqrt(3 / 4)  # divided by n − 1
+    for mapping in ("range", "minmax", "rank"):
+        assert mapped(sample, mapping) == pytest.approx(mapped(z, mapping), abs=1e-8)
+
+
 def test_one_scale_point_of_a_rater_is_one_step_everywhere():
     values = np.array([[0, 1, 2, 9, 10, 3], [0, 0, 0, 10, 10, 5], [1, 1, 1, 8, 8, 1]], float)
     scores = mapped(z_normalised(values))
