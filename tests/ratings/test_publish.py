@@ -78,7 +78,7 @@ def test_the_benchmark_reader_gets_scores_and_texts_without_options(tmp_path):
     assert set(read.tags) == {"filtered"}
     assert (read.licence, read.labels_are) == ("CC-BY-4.0", "mean score of 3 raters > 0.5")
     assert "z-normalised per rater, mean over raters, mapped by range" in read.source
-    assert "CHANGED" not in read.source
+    assert (read.name, "NOT" in read.source) == ("b.csv", False)
     assert sheet == tmp_path / "b.md"
     assert made.sha256 == content_sha256(
         [(i.text, i.category, i.tag, repr(s)) for i, s in zip(scored.items, scored.values.tolist(), strict=True)]
@@ -96,7 +96,9 @@ def test_a_changed_benchmark_says_so(tmp_path):
     out = tmp_path / "b.csv"
     write_published(publish(read_scores(written(tmp_path / "s.csv", scored_of(HOSTILE)))), out)
     out.write_text(out.read_text(encoding="utf-8").replace("N/A", "n/a"), encoding="utf-8")
-    assert "CHANGED since it was published" in load_dataset(str(out)).source
+    read = load_dataset(str(out))
+    assert read.name == "b.csv (changed)"
+    assert "NOT as it was published" in read.source
 
 
 def test_files_of_another_release_are_told(tmp_path):

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from lmaudit.errors import InputError
 from lmaudit.ratings.collected import Collected, Item
+from lmaudit.ratings.mapping import MAPPINGS, bootstrap_interval, mapped, z_normalised
 from lmaudit.ratings.raters import Rules, repeats_of
-from lmaudit.ratings.scores import MAPPINGS, bootstrap_interval, mapped, score, spread_of, z_normalised
+from lmaudit.ratings.scores import score, spread_of
 from paths import DATA
 
 NAN = math.nan
@@ -173,7 +174,7 @@ def test_the_interval_of_three_raters_against_all_27_draws():
 def test_few_texts_at_a_time_change_no_interval(monkeypatch):
     z = z_normalised(np.random.default_rng(0).integers(0, 11, (6, 40)).astype(float))
     whole = bootstrap_interval(z, "range", 100, 0)
-    monkeypatch.setattr("lmaudit.ratings.scores._CELLS_AT_ONCE", 300)
+    monkeypatch.setattr("lmaudit.ratings.mapping._CELLS_AT_ONCE", 300)
     np.testing.assert_allclose(bootstrap_interval(z, "range", 100, 0), whole, atol=2e-9)
 
 

@@ -69,9 +69,10 @@ def stated(table: Table, read: Dataset, *, usual: bool) -> Dataset:
     if first[VERSION] == SCORES:
         return replace(read, source=f"{read.source}; scores of `lmaudit scores`, not published")
     changed = content_sha256(content_of(table, "toxicity")) != first.get("content_sha256")
-    note = "; CHANGED since it was published: its hash differs" if changed else ""
+    note = "; NOT as it was published: its hash differs" if changed else ""
     return replace(
         read,
+        name=f"{read.name} (changed)" if changed else read.name,
         labels_are=f"mean score of {first.get('raters') or 'unknown'} raters > 0.5" if usual else read.labels_are,
         licence=first.get("licence") or NONE_STATED,
         source=f"{read.source}; {first.get('made') or 'not stated how it was made'}{note}",

@@ -8,7 +8,8 @@ import numpy as np
 
 from lmaudit.errors import InputError
 from lmaudit.ratings.collected import Item
-from lmaudit.ratings.scores import THRESHOLD, Scored, mapped
+from lmaudit.ratings.mapping import mapped
+from lmaudit.ratings.scores import THRESHOLD, Scored
 from lmaudit.records import printable
 
 

@@ -14,6 +14,8 @@ from lmaudit.records import as_number, printable
 
 NOT_RATED = frozenset(("", "n/a", "na", "nan", "null", "none", "-", "?", "missing", "skip", "skipped"))
 """Cells of the column ``rating`` that mean: seen, and not rated."""
+LARGEST = 1e9
+"""No scale goes further, and squares of more may not be numbers any longer."""
 _REPEAT = {"": False, "0": False, "no": False, "false": False, "1": True, "yes": True, "true": True, "repeat": True}
 
 
@@ -92,7 +94,7 @@ class _Reading:
             self._bad(row, "no rater" if not rater else "no text")
         elif any("\ud800" <= c <= "\udfff" for c in rater + text):
             self._bad(row, "half of a surrogate pair, which is no character")
-        elif rating is None:
+        elif rating is None or abs(rating) > LARGEST:
             self._bad(row, f"expected a number as rating, or nothing; got {word[:40]!r}")
         elif repeat is None:
             self._bad(row, f"expected 1 or 0 as repeat; got {row.cells.get('repeat')!r}")
