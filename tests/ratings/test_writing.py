@@ -17,9 +17,10 @@ from lmaudit.datasets.own import LABEL_NAMES, dataset_of_file
 from lmaudit.datasets.table import read_table
 from lmaudit.detectors import parse_detector
 from lmaudit.errors import DetectorError, InputError
-from lmaudit.ratings.writing import Assignment, Session, WrittenText, id_of, write
+from lmaudit.ratings.writing import Assignment, Session, write
 from lmaudit.ratings.writing_desk import WritingDesk
 from lmaudit.ratings.writing_file import COLUMNS, WritingFile, guarded, read_written, unguarded
+from lmaudit.ratings.written import WrittenText, id_of
 from remote.loopback import Answer, Loopback
 
 WORDS = parse_detector("words")

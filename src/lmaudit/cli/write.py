@@ -18,8 +18,8 @@ from lmaudit.errors import InputError
 from lmaudit.records import masked, printable
 
 if TYPE_CHECKING:
-    from lmaudit.ratings.writing import Attempt
     from lmaudit.ratings.writing_desk import WritingDesk
+    from lmaudit.ratings.written import Attempt
 
 UNDO = ":undo"
 _BATCH = 32  # texts of a file that are judged, and written, at once

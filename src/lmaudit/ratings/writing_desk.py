@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lmaudit.ratings.writing import Attempt, Session, WrittenText
+from lmaudit.ratings.writing import Session
 from lmaudit.ratings.writing_file import WritingFile
+from lmaudit.ratings.written import Attempt, WrittenText
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from lmaudit.datasets.table import Row, Table, read_table
 from lmaudit.errors import InputError
-from lmaudit.ratings.writing import WrittenText
+from lmaudit.ratings.written import WrittenText
 from lmaudit.records import as_number, printable
 
 COLUMNS = tuple(field.name for field in fields(WrittenText))
