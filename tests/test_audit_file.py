@@ -1,10 +1,15 @@
 import io
+import re
 import sys
+from pathlib import Path
 
 import pytest
 
 from lmaudit.audit_file import read_audit, written_audit
+from lmaudit.config import AuditConfig, Judge
 from lmaudit.errors import InputError
+from lmaudit.objectives import Membership
+from lmaudit.optimizers import OPTIMIZERS
 
 TARGETS = "model: tiny\ntargets: [cat]\n"
 JOINT = "model: tiny\noutput_length: 2\n"
@@ -43,10 +48,10 @@ def test_targets_of_a_file_lie_beside_it(tmp_path):
 def test_a_marker_of_bytes_is_ignored_and_standard_input_is_read(tmp_path, monkeypatch):
     assert read(tmp_path, b"\xef\xbb\xbf" + TARGETS.encode()).plan.n_searches == 1
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TARGETS.encode())))
-    assert read_audit(tmp_path.__class__("-")).plan.n_searches == 1
+    assert read_audit(Path("-")).plan.n_searches == 1
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"model: caf\xe9\n")))
     with pytest.raises(InputError, match="standard input is not UTF-8"):
-        read_audit(tmp_path.__class__("-"))
+        read_audit(Path("-"))
 
 
 @pytest.mark.parametrize(
@@ -208,3 +213,18 @@ def test_what_was_left_open_is_filled_in_where_all_audits_agree(tmp_path):
 def test_another_model_may_be_audited_with_the_same_file(tmp_path):
     found = read(tmp_path, "model: {name: tiny, dtype: bfloat16, revision: main}\ntargets: [cat]\n", model="other")
     assert (found.plan.model.name, found.plan.model.dtype, found.plan.model.revision) == ("other", "bfloat16", None)
+
+
+def test_the_file_of_the_guide_is_one(tmp_path):
+    page = (Path(__file__).parent.parent / "docs" / "audits.md").read_text()
+    (text,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    found = read(tmp_path, text)
+    assert (len(found.plan.cells), found.plan.n_searches, dict(found.limits)) == (4, 160, {"budget_s": 3600})
+
+
+@pytest.mark.parametrize("kind", [AuditConfig, Judge, Membership, *OPTIMIZERS.values()])
+def test_the_guide_names_every_key(kind):
+    page = (Path(__file__).parent.parent / "docs" / "audits.md").read_text()
+    hidden = {"schema_version", "kind"}
+    names = {field.alias or name for name, field in kind.model_fields.items()} - hidden
+    assert {name for name in names if not re.search(rf"\b{name}\b", page)} == set()
