@@ -149,6 +149,7 @@ def test_the_mask_is_the_rule_token_by_token(strings, data):
         (Only.LOWERCASE, ["the", " the", "1", "é", "ß", ".", "\n"], ["The", "tHe", "É", "ǅ"]),
         (Only.LETTERS, ["the", " The", "é", "a b"], ["1", "a1", "a.", " ", "", "a\n", "'s", "_"]),
         (Only.ASCII, ["the", " A", "~", "1"], ["é", "\n", "\t", "\0", "\x7f", "–"]),
+        (Only.WORDS, [" the", " The", " é"], ["the", " ", " a b", " 1", "  a", "\ta", " don't", ""]),
     ],
 )
 def test_kinds(kind, yes, no):

@@ -26,6 +26,9 @@ class Only(StrEnum):
     """Letters and spaces, at least one letter."""
     ASCII = "ascii"
     """Printable ASCII characters."""
+    WORDS = "words"
+    """A space and then letters only: tokens that begin a word. Fragments such as the middle of "classic" say nothing of
+    the word that they stand in, whatever a table says of them alone. Not in the paper."""
 
     def holds(self, text: str) -> bool:
         """Whether the text of a token is of this kind."""
@@ -33,6 +36,8 @@ class Only(StrEnum):
             return not any(c.isupper() or c.istitle() for c in text)
         if self is Only.LETTERS:
             return bool(text.strip(" ")) and all(c.isalpha() or c == " " for c in text)
+        if self is Only.WORDS:
+            return text.startswith(" ") and text[1:].isalpha()
         return all(" " <= c <= "~" for c in text)
 
 

@@ -43,7 +43,7 @@ KeepIncumbentOption = Annotated[
 EveryRowOption = Annotated[
     bool | None, typer.Option(help="Stop at any candidate that solves, not only the best (not in the paper).")
 ]
-OnlyOption = Annotated[list[str] | None, typer.Option(help="Keep what is searched to lowercase, letters or ascii.")]
+OnlyOption = Annotated[list[str] | None, typer.Option(help="Keep what is searched to lowercase, letters, ascii or words.")]
 OverlapOption = Annotated[
     str, typer.Option(help="Prompts may not repeat the output: words, literal (as in the paper), off.")
 ]
