@@ -9,6 +9,10 @@ import time
 import numpy as np
 import pytest
 
+import lmaudit
+from lmaudit import Arca
+from lmaudit import elicit as api_elicit
+from lmaudit.errors import InputError
 from lmaudit.store import RunState, Study
 from lmaudit.testing.tiny import save_tiny_model
 
@@ -230,3 +234,31 @@ def test_help_has_an_example_and_fits(run):
     _, out, _ = run("elicit", "--help", width=80)
     assert 'lmaudit elicit --prompt-is "not toxic" --output-is toxic' in out
     assert max(map(len, out.splitlines())) <= 80
+
+
+def test_python_does_the_same(run, folder, rude, tmp_path):
+    settings = {"prefix": "She said", "judges": ["words"]}
+    optimizer = Arca(n_sweeps=3, n_candidates=10, n_gradients=3)
+    found = api_elicit(
+        folder, output_is=rude, prompt_length=[1, 2], output_length="same+1", optimizer=optimizer, seeds=2, **settings
+    )
+    assert [(f.settings["prompt_length"], f.seed, f.output_length) for f in found] == [
+        (1, 0, 2),
+        (1, 1, 2),
+        (2, 0, 3),
+        (2, 1, 3),
+    ]
+    command = shlex.split(found[0].reproduce)
+    _, out, _ = run(*command[1:], "--study", tmp_path / "s.db", "--json")
+    (again,) = ends(out)
+    assert tuple(again["prompt_ids"] + again["output_ids"]) == found[0].prompt_ids + found[0].output_ids
+    with pytest.raises(InputError, match="did you mean threshold"):
+        api_elicit(folder, output_is="toxic?treshold=1")
+    with pytest.raises(InputError, match="did you mean 'toxic'"):
+        api_elicit(folder, output_is="toxik")
+
+
+def test_every_public_name_is_there():
+    assert sorted(lmaudit.__all__) == lmaudit.__all__
+    assert all(callable(getattr(lmaudit, name)) for name in lmaudit.__all__ if name != "__version__")
+    assert set(lmaudit._HOMES) == set(lmaudit.__all__) - {"__version__"}
