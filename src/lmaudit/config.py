@@ -90,11 +90,6 @@ class AuditConfig(BaseModel):
             return length
         return _relative(length, others.data["prompt_length"])
 
-    @field_validator("model", mode="before")
-    @classmethod
-    def _name_of_a_model(cls, model: Any) -> Any:
-        return {"name": model} if isinstance(model, str) else model
-
     @field_validator("optimizers", mode="before")
     @classmethod
     def _names_of_optimizers(cls, optimizers: Any) -> Any:

@@ -21,7 +21,7 @@ def elicit(
     ] = None,
     prompt_length: o.PromptLengthOption = 3,
     output_length: Annotated[str, typer.Option(help="Tokens of the output that are searched: 2, same, same+1.")] = "2",
-    optimizer: o.OptimizerOption = None,
+    optimizer: o.JointOptimizerOption = None,
     restarts: Annotated[int | None, typer.Option(help="Searches, each from a start of its own [10].", min=1)] = None,
     seed: o.SeedOption = None,
     sweeps: o.SweepsOption = None,

@@ -30,6 +30,9 @@ PromptLengthOption = Annotated[int, typer.Option(help="Tokens of the prompt that
 OptimizerOption = Annotated[
     list[str] | None, typer.Option(help="arca (default), autoprompt, gbda, random; may be given several times.")
 ]
+JointOptimizerOption = Annotated[
+    list[str] | None, typer.Option(help="arca (default), autoprompt, random; may be given several times.")
+]
 SeedOption = Annotated[list[int] | None, typer.Option(help="This seed; may be given several times.", min=0)]
 SweepsOption = Annotated[int | None, typer.Option(help="Passes over all positions before giving up [50].", min=1)]
 CandidatesOption = Annotated[int | None, typer.Option(help="Tokens evaluated exactly per update [32].", min=1)]
@@ -43,7 +46,9 @@ KeepIncumbentOption = Annotated[
 EveryRowOption = Annotated[
     bool | None, typer.Option(help="Stop at any candidate that solves, not only the best (not in the paper).")
 ]
-OnlyOption = Annotated[list[str] | None, typer.Option(help="Keep what is searched to lowercase, letters, ascii or words.")]
+OnlyOption = Annotated[
+    list[str] | None, typer.Option(help="Keep what is searched to lowercase, letters, ascii or words.")
+]
 OverlapOption = Annotated[
     str, typer.Option(help="Prompts may not repeat the output: words, literal (as in the paper), off.")
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from lmaudit.errors import InputError, LmauditError, ModelError, invalid
 from lmaudit.model.hub import Device, commit_of, find_device, folder_or_hub_id, quiet_transformers, why_not_loaded
@@ -40,6 +40,11 @@ class ModelSpec(BaseModel):
     device: Device = "auto"
     trust_remote_code: bool = False
     allow_pickle: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _just_a_name(cls, said: Any) -> Any:
+        return {"name": said} if isinstance(said, str) else said
 
 
 def make_spec(**fields: object) -> ModelSpec:
