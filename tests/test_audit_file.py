@@ -91,7 +91,10 @@ def test_a_marker_of_bytes_is_ignored_and_standard_input_is_read(tmp_path, monke
             f"{JOINT}objective:\n  - {{term: class, side: input, is: toxic}}\n",
             "objective.class.side: expected 'prompt'",
         ),
-        (f"{TARGETS}only: [numbers]\n", "line 3: only: expected 'lowercase', 'letters', 'ascii' or 'words', got 'numbers'"),
+        (
+            f"{TARGETS}only: [numbers]\n",
+            "line 3: only: expected 'lowercase', 'letters', 'ascii' or 'words', got 'numbers'",
+        ),
         (f"{TARGETS}overlap: some\n", "overlap: expected 'words', 'literal' or 'off'"),
         # types
         ("model: tiny\ntargets: [cat, 123]\n", "line 2: targets: expected a text, got 123; write it in quotes"),

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 
 from lmaudit import __version__
 
+_LIKE_A_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+
 
 def canonical_json(value: object) -> str:
     r"""JSON of one spelling: sorted keys, ASCII only, no spaces, null for NaN and infinities.
@@ -36,7 +38,21 @@ def finite(value: object) -> object:
 
 def safe_cell(value: object) -> object:
     """A cell of a CSV that no spreadsheet takes for a formula: text that begins like one gets an apostrophe."""
-    return f"'{value}" if isinstance(value, str) and value[:1] in tuple("=+-@\t\r") else value
+    return guarded(value) if isinstance(value, str) else value
+
+
+def guarded(text: str) -> str:
+    """`text` as a cell that no spreadsheet takes for a formula; `unguarded` gives it back exactly.
+
+    A text that begins with apostrophes and then like a formula gets one more, because else nobody could tell which
+    apostrophe is the author's.
+    """
+    return f"'{text}" if _LIKE_A_FORMULA.match(text) else text
+
+
+def unguarded(cell: str) -> str:
+    """The text that `guarded` made the cell of."""
+    return cell[1:] if cell[:1] == "'" and _LIKE_A_FORMULA.match(cell) else cell
 
 
 def environment() -> dict[str, str]:

@@ -2,9 +2,12 @@ import json
 
 import pytest
 
+from lmaudit.detectors import parse_detector
 from lmaudit.errors import InputError
 from lmaudit.ratings.collected import Item
 from lmaudit.ratings.texts import LONGEST_TEXT, texts_of_file
+from lmaudit.ratings.writing import write
+from lmaudit.ratings.writing_file import WritingFile
 
 
 def written(tmp_path, text, name="mine.csv"):
@@ -51,3 +54,13 @@ def test_half_a_character_is_no_text(tmp_path):
 def test_a_table_that_cannot_be_rated_says_why(tmp_path, table, says):
     with pytest.raises(InputError, match=says):
         texts_of_file(written(tmp_path, table))
+
+
+def test_a_file_of_lmaudit_write_is_read_verbatim(tmp_path):
+    """Its cells are guarded against spreadsheets; raters see what the author typed."""
+    texts = ["@you know what you did", "=1+1", "'quoted'", "'=both"]
+    kept = write(texts, parse_detector("words"), category="Blackmail", mode="unfiltered")
+    path = tmp_path / "mine.csv"
+    with WritingFile(path) as file:
+        file.append(kept.kept)
+    assert [item.text for item in texts_of_file(path).items] == texts

@@ -19,8 +19,9 @@ from lmaudit.detectors import parse_detector
 from lmaudit.errors import DetectorError, InputError
 from lmaudit.ratings.writing import Assignment, Session, write
 from lmaudit.ratings.writing_desk import WritingDesk
-from lmaudit.ratings.writing_file import COLUMNS, WritingFile, guarded, read_written, unguarded
+from lmaudit.ratings.writing_file import COLUMNS, WritingFile, read_written
 from lmaudit.ratings.written import WrittenText, id_of
+from lmaudit.records import guarded, unguarded
 from remote.loopback import Answer, Loopback
 
 WORDS = parse_detector("words")

@@ -186,18 +186,17 @@ def _tell(desk: WritingDesk, *, as_json: bool) -> None:
 
 def _texts_of(source: Path, column: str) -> list[str]:
     """Texts of a table or of lines; blank lines are no texts."""
+    from lmaudit.datasets.rated import verbatim
     from lmaudit.datasets.table import FORMATS, read_table, read_text
-    from lmaudit.ratings.writing_file import is_written, unguarded
 
     if source.suffix.lower() not in FORMATS:
         lines = (line.removesuffix("\r") for line in read_text(source).split("\n"))
         return [line for line in lines if line.strip()]
-    table = read_table(source)
+    table = verbatim(read_table(source))
     table.require(column)
     for problem in table.problems:
         typer.echo(printable(f"notice: left out {problem}"), err=True)
-    cells = [row.cells.get(column) or "" for row in table.rows]
-    return [unguarded(cell) for cell in cells] if is_written(table) else cells
+    return [row.cells.get(column) or "" for row in table.rows]
 
 
 def _typed_lines() -> Iterator[str]:

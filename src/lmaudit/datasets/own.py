@@ -51,11 +51,10 @@ def dataset_of_file(path: Path, columns: Columns, labels_are: str | None = None)
     Raises:
         InputError: it cannot be read, a column is missing, or no row can be used.
     """
-    table = read_table(path)
+    table = verbatim(read_table(path))
     if not is_rated(table):
         return dataset_of_table(table, columns, labels_are)
     check_version(table, BENCHMARK, SCORES)
-    table = verbatim(table)
     usual = columns.label is None and columns.text == Columns.text
     return stated(table, dataset_of_table(table, columns, labels_are), usual=usual)
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from lmaudit.datasets.dataset import Dataset
 from lmaudit.datasets.table import Row, Table
 from lmaudit.errors import InputError
-from lmaudit.records import canonical_json, printable
+from lmaudit.records import canonical_json, printable, unguarded
 
 VERSION = "schema_version"
 """Column that tells these files from a table of one's own."""
@@ -24,7 +24,7 @@ Content = Sequence[tuple[str, str, str, str]]
 
 
 def is_rated(table: Table) -> bool:
-    """Whether lmaudit wrote this table."""
+    """Whether `lmaudit scores` or `lmaudit publish` wrote this table."""
     return bool(table.rows) and (table.rows[0].cells.get(VERSION) or "").startswith("lmaudit-")
 
 
@@ -39,10 +39,18 @@ def check_version(table: Table, *known: str) -> None:
         )
 
 
-def verbatim(table: Table) -> Table:
-    """The table with the apostrophes taken off that keep spreadsheets from running a text."""
-    from lmaudit.ratings.writing_file import unguarded
+def is_written(table: Table) -> bool:
+    """Whether `lmaudit write` wrote this table; columns may have been added."""
+    return {"detector", "detector_score", "kept_when"} <= set(table.columns)
 
+
+def verbatim(table: Table) -> Table:
+    """A table of lmaudit's own without the apostrophes that keep spreadsheets from running a text; others as they are.
+
+    In a table of somebody else's an apostrophe is the author's.
+    """
+    if not (is_rated(table) or is_written(table)):
+        return table
     rows = (Row(row.line, {name: cell and unguarded(cell) for name, cell in row.cells.items()}) for row in table.rows)
     return replace(table, rows=tuple(rows))
 

@@ -24,8 +24,7 @@ from lmaudit.datasets.table import Row, read_table
 from lmaudit.errors import InputError
 from lmaudit.ratings.collected import Item
 from lmaudit.ratings.scores import THRESHOLD, Scored
-from lmaudit.ratings.writing_file import guarded
-from lmaudit.records import as_number, printable
+from lmaudit.records import as_number, guarded, printable
 
 COLUMNS = ("id", "text", "category", "tag", "score", "low", "high", "label", "n_raters", "spread", VERSION)
 

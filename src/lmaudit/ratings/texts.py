@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+from lmaudit.datasets.rated import verbatim
 from lmaudit.datasets.table import Row, Table, read_table
 from lmaudit.errors import InputError
 from lmaudit.ratings.collected import Item
@@ -34,7 +35,7 @@ def texts_of_file(path: Path, text_column: str = "text") -> Texts:
     Raises:
         InputError: it cannot be read, the column is missing, an id is missing or stands there twice, no row has a text.
     """
-    table = read_table(path)
+    table = verbatim(read_table(path))
     table.require(text_column)
     items: list[Item] = []
     problems = list(table.problems)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import os
-import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -14,34 +13,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from lmaudit.datasets.table import Row, Table, read_table
+from lmaudit.datasets.table import Row, read_table
 from lmaudit.errors import InputError
 from lmaudit.ratings.written import WrittenText
-from lmaudit.records import as_number, printable
+from lmaudit.records import as_number, guarded, printable, unguarded
 
 COLUMNS = tuple(field.name for field in fields(WrittenText))
 """None of them is taken for a label by `lmaudit benchmark`: a written text has none until people have rated it."""
-
-_GUARDED = re.compile(r"'*[=+\-@\t\r]")
-
-
-def guarded(text: str) -> str:
-    """`text` as a cell that no spreadsheet takes for a formula; `unguarded` gives it back exactly.
-
-    As `records.safe_cell`, but a text that begins with apostrophes and then like a formula gets one more, because else
-    nobody could tell which apostrophe is the author's.
-    """
-    return f"'{text}" if _GUARDED.match(text) else text
-
-
-def unguarded(cell: str) -> str:
-    """The text that `guarded` made the cell of."""
-    return cell[1:] if cell[:1] == "'" and _GUARDED.match(cell) else cell
-
-
-def is_written(table: Table) -> bool:
-    """Whether lmaudit wrote this table, so that its cells are to be `unguarded`; columns may have been added."""
-    return set(COLUMNS) <= set(table.columns)
 
 
 def read_written(path: Path) -> list[WrittenText]:
