@@ -161,7 +161,7 @@ def _tokens(book: RatingBook, names: Sequence[str], groups: dict[str, str], rene
     if not known and not names:
         raise InputError("nobody rates yet: name somebody with --rater NAME or --raters a,b,c")
     # Groups of known raters are compared first, so that a wrong one leaves everything as it was.
-    for name in sorted({*names, *groups}, key=lambda name: name not in known):
+    for name in sorted(dict.fromkeys([*names, *groups]), key=lambda name: name not in known):
         book.add_rater(name, groups.get(name, ""))
     fresh = [name for name in names if name not in known]
     return {name: book.new_token(name) for name in dict.fromkeys([*fresh, *renewed])}

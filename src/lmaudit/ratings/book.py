@@ -146,22 +146,27 @@ class RatingBook:
 
     def rater_of(self, token: str) -> Rater | None:
         """Whose token it is; None: nobody's, or no longer."""
+        return self.raters_of([token])[0]
+
+    def raters_of(self, tokens: Sequence[str]) -> list[Rater | None]:
+        """Whose tokens they are, as `rater_of` for each."""
         query = "SELECT rater, token_sha256, max(id) FROM links GROUP BY rater"
         with told_in_one_line(self.path):
-            current = self._connection.execute(query).fetchall()
-        given = _digest(token)
-        # All are compared, each in constant time: how long it takes tells nothing.
-        found = [number for number, known, _ in current if hmac.compare_digest(known, given)]
-        return self.raters(found[0])[0] if found else None
+            current = [(number, known) for number, known, _ in self._connection.execute(query)]
+        raters = self.raters()
+        found: list[Rater | None] = []
+        for given in map(_digest, tokens):
+            # All are compared, each in constant time: how long it takes tells nothing.
+            same = [number for number, known in current if hmac.compare_digest(known, given)]
+            found.append(raters[same[0]] if same else None)
+        return found
 
-    def raters(self, number: int | None = None) -> list[Rater]:
-        """All raters in the order of joining, or the one with this number."""
-        query = (
-            'SELECT number, name, "group", key, (SELECT count(*) FROM places WHERE rater = number) FROM raters '
-            "WHERE ? IS NULL OR number = ? ORDER BY number"
-        )
+    def raters(self) -> list[Rater]:
+        """All raters in the order of joining, which is that of their numbers."""
+        last = "(SELECT max(place) FROM places WHERE rater = number)"
+        query = f'SELECT number, name, "group", key, {last} + 1 FROM raters ORDER BY number'  # noqa: S608 - our own
         with told_in_one_line(self.path):
-            return [Rater(*row) for row in self._connection.execute(query, (number, number))]
+            return [Rater(*row) for row in self._connection.execute(query)]
 
     def texts(self, rater: Rater, first: int, n: int) -> list[str]:
         """What a rater is shown from place `first` on, at most `n` texts."""

@@ -10,11 +10,10 @@ from typing import TypeVar
 
 from lmaudit.ratings.book import RatingBook
 from lmaudit.ratings.event import Event
-from lmaudit.ratings.terms import Rater
 
 Result = TypeVar("Result")
 
-_Waiting = tuple[Sequence[tuple[Rater, Event]], "asyncio.Future[list[str]]"]
+_Waiting = tuple[str, Sequence[Event], "asyncio.Future[list[str] | None]"]
 
 
 class Desk:
@@ -34,10 +33,14 @@ class Desk:
         """What the book answers."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, question, self._book)
 
-    async def store(self, rater: Rater, events: Sequence[Event]) -> list[str]:
-        """Keep events; when this returns they are on the disk. As `RatingBook.add_events`."""
-        done: asyncio.Future[list[str]] = asyncio.get_running_loop().create_future()
-        self._waiting.append(([(rater, event) for event in events], done))
+    async def store(self, token: str, events: Sequence[Event]) -> list[str] | None:
+        """Keep events of whoever has this token; when this returns they are on the disk.
+
+        Returns:
+            As `RatingBook.add_events`; None: the token is nobody's, and nothing was kept.
+        """
+        done: asyncio.Future[list[str] | None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((token, events, done))
         if self._writer is None or self._writer.done():
             self._writer = asyncio.create_task(self._write())
         return await done
@@ -45,18 +48,16 @@ class Desk:
     async def _write(self) -> None:
         while self._waiting:
             batch, self._waiting = self._waiting, []
-            rows = [row for events, _ in batch for row in events]
             try:
-                refusals = iter(await self.ask(partial(_add, rows)))
+                answers = await self.ask(partial(_add, batch))
             except Exception as error:
-                for _, done in batch:
+                for _, _, done in batch:
                     if not done.cancelled():
                         done.set_exception(error)
                 continue
-            for events, done in batch:
-                answers = [next(refusals) for _ in events]
+            for (_, _, done), answer in zip(batch, answers, strict=True):
                 if not done.cancelled():  # the client has gone: what it sent is kept all the same
-                    done.set_result(answers)
+                    done.set_result(answer)
 
     async def close(self) -> None:
         """Wait for what is being written; the book stays open."""
@@ -65,5 +66,10 @@ class Desk:
         self._thread.shutdown()
 
 
-def _add(rows: Sequence[tuple[Rater, Event]], book: RatingBook) -> list[str]:
-    return book.add_events(rows)
+def _add(batch: Sequence[_Waiting], book: RatingBook) -> list[list[str] | None]:
+    raters = book.raters_of([token for token, _, _ in batch])
+    sent = [events for _, events, _ in batch]
+    known = [(rater, event) for rater, events in zip(raters, sent, strict=True) if rater for event in events]
+    refusals = iter(book.add_events(known))
+    taken = ([next(refusals) for _ in events] if rater else None for rater, events in zip(raters, sent, strict=True))
+    return list(taken)

@@ -14,6 +14,8 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
+from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
@@ -30,7 +32,6 @@ from lmaudit.ratings.desk import Desk
 from lmaudit.ratings.event import LONGEST_COMMENT, Event
 from lmaudit.ratings.guard import LOOPBACK_NAMES, Guard, Limits, refused, too_often
 from lmaudit.ratings.rates import RateLimit
-from lmaudit.ratings.terms import Rater
 
 MOST_EVENTS = 50
 """In one request."""
@@ -44,7 +45,9 @@ _ASSETS = {
     "/view.js": ("view.js", "text/javascript; charset=utf-8"),
 }
 
-Handler = Callable[[Request, Rater], Awaitable[Response]]
+Answered = dict[str, Any] | None
+"""JSON for the page; None: the token is nobody's."""
+Handler = Callable[[Request, str], Awaitable[Answered]]
 
 
 def rating_app(book: RatingBook, hosts: Iterable[str] = LOOPBACK_NAMES, limits: Limits | None = None) -> ASGIApp:
@@ -60,9 +63,9 @@ def rating_app(book: RatingBook, hosts: Iterable[str] = LOOPBACK_NAMES, limits: 
     routes = [Route(path, _asset(name, kind)) for path, (name, kind) in _ASSETS.items()]
     routes += [
         Route("/favicon.ico", _nothing),
-        Route("/api/session", api.for_rater(api.session)),
-        Route("/api/texts", api.for_rater(api.texts)),
-        Route("/api/events", api.for_rater(api.events), methods=["POST"]),
+        Route("/api/session", api.with_token(api.session)),
+        Route("/api/texts", api.with_token(api.texts)),
+        Route("/api/events", api.with_token(api.events), methods=["POST"]),
     ]
 
     @asynccontextmanager
@@ -78,54 +81,79 @@ def rating_app(book: RatingBook, hosts: Iterable[str] = LOOPBACK_NAMES, limits: 
 
 class _Api:
     def __init__(self, book: RatingBook, per_rater: RateLimit) -> None:
-        self.desk, self._terms, self._per_rater = Desk(book), book.terms, per_rater
+        self.desk, self._per_rater = Desk(book), per_rater
 
-    def for_rater(self, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
-        """`handler` for whoever shows a token that works; everybody else learns nothing."""
+    def with_token(self, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+        """`handler` for whoever shows a token; it answers None when the token is nobody's."""
 
         async def endpoint(request: Request) -> Response:
             scheme, _, token = request.headers.get("authorization", "").partition(" ")
+            wait_s = self._per_rater.wait_s(sha256(token.encode()).hexdigest())
+            if wait_s:
+                return too_often(wait_s)
             try:
-                rater = await self.desk.ask(lambda book: book.rater_of(token)) if scheme == "Bearer" else None
-                if rater is None:
-                    return refused(401, "this link does not work, or no longer", {"WWW-Authenticate": "Bearer"})
-                wait_s = self._per_rater.wait_s(rater.key)
-                return too_often(wait_s) if wait_s else await handler(request, rater)
+                answer = await handler(request, token) if scheme == "Bearer" else None
             except _BadRequestError as error:
                 return refused(400, str(error))
             except LmauditError:  # names the file, which is no business of the page's
                 return refused(503, "cannot store or read at the moment; try again", {"Retry-After": "2"})
+            if answer is None:
+                return refused(401, "this link does not work, or no longer", {"WWW-Authenticate": "Bearer"})
+            return JSONResponse(answer)
 
         return endpoint
 
-    async def session(self, _: Request, rater: Rater) -> Response:
-        answers = await self.desk.ask(lambda book: book.answers(rater))
-        pace_ms = await self.desk.ask(lambda book: book.pace_ms(rater))
-        places = [[a.answered, a.value, a.comment] for a in answers]
-        terms = {"question": self._terms.question, "low": self._terms.low, "high": self._terms.high}
-        return JSONResponse(
-            {**terms, "key": rater.key, "places": places, "pace_ms": pace_ms, "longest_comment": LONGEST_COMMENT}
-        )
+    async def session(self, _: Request, token: str) -> Answered:
+        return await self.desk.ask(partial(_session, token))
 
-    async def texts(self, request: Request, rater: Rater) -> Response:
-        first = request.query_params.get("first", "")
-        if not (first.isascii() and first.isdigit() and int(first[:9]) < rater.n_places):
-            raise _BadRequestError("expected first=PLACE, from 0")
-        found = await self.desk.ask(lambda book: book.texts(rater, int(first), _TEXTS_AT_ONCE))
-        return JSONResponse({"first": int(first), "texts": _few(found)})
+    async def texts(self, request: Request, token: str) -> Answered:
+        return await self.desk.ask(partial(_texts, token, request.query_params.get("first", "")))
 
-    async def events(self, request: Request, rater: Rater) -> Response:
-        sent = _list_of_events(request.headers.get("content-type", ""), await request.body())
-        good: list[Event] = []
-        why: dict[int, str] = {}
-        for number, record in enumerate(sent):
-            try:
-                good.append(Event.model_validate(record))
-            except ValidationError as error:
-                why[number] = str(invalid(error)).partition("; got")[0]
-        refusals = iter(await self.desk.store(rater, good))
-        answers = [why[number] if number in why else next(refusals) for number in range(len(sent))]
-        return JSONResponse({"refused": answers})
+    async def events(self, request: Request, token: str) -> Answered:
+        try:
+            sent = _list_of_events(request.headers.get("content-type", ""), await request.body())
+        except _BadRequestError:
+            if await self.desk.ask(lambda book: book.rater_of(token)) is None:
+                return None
+            raise
+        read = [_event(record) for record in sent]
+        stored = await self.desk.store(token, [event for event in read if isinstance(event, Event)])
+        if stored is None:
+            return None
+        answers = iter(stored)
+        return {"refused": [next(answers) if isinstance(event, Event) else event for event in read]}
+
+
+def _session(token: str, book: RatingBook) -> Answered:
+    rater = book.rater_of(token)
+    if rater is None:
+        return None
+    return {
+        "question": book.terms.question,
+        "low": book.terms.low,
+        "high": book.terms.high,
+        "key": rater.key,
+        "places": [[answer.answered, answer.value, answer.comment] for answer in book.answers(rater)],
+        "pace_ms": book.pace_ms(rater),
+        "longest_comment": LONGEST_COMMENT,
+    }
+
+
+def _texts(token: str, first: str, book: RatingBook) -> Answered:
+    rater = book.rater_of(token)
+    if rater is None:
+        return None
+    if not (first.isascii() and first.isdigit() and len(first) < 10 and int(first) < rater.n_places):
+        raise _BadRequestError("expected first=PLACE, from 0")
+    return {"first": int(first), "texts": _few(book.texts(rater, int(first), _TEXTS_AT_ONCE))}
+
+
+def _event(record: object) -> Event | str:
+    """What was sent, or why it is no event."""
+    try:
+        return Event.model_validate(record)
+    except ValidationError as error:
+        return str(invalid(error)).partition("; got")[0]
 
 
 class _BadRequestError(InputError):
