@@ -17,7 +17,7 @@ from lmaudit.migrations import lay_out, layout_version, transaction
 from lmaudit.records import printable
 
 APPLICATION_ID = 0x4C4D5254  # "LMRT"
-LOCK_TIMEOUT_S = 10.0
+LOCK_TIMEOUT_S = 5.0
 """How long a write waits for another process; the page tries again after that."""
 
 _FIRST = """

@@ -12,9 +12,7 @@ repeat leaves this file.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
-from functools import partial
+from collections.abc import Awaitable, Callable, Iterable
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any
@@ -68,20 +66,15 @@ def rating_app(book: RatingBook, hosts: Iterable[str] = LOOPBACK_NAMES, limits: 
         Route("/api/events", api.with_token(api.events), methods=["POST"]),
     ]
 
-    @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        yield
-        await api.desk.close()
-
     errors = {404: _told(404, "there is nothing here"), 405: _told(405, "not that way"), 500: _told(500, "a bug")}
-    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=errors)
+    app = Starlette(routes=routes, exception_handlers=errors)
     app.router.redirect_slashes = False
     return Guard(app, hosts, limits)
 
 
 class _Api:
     def __init__(self, book: RatingBook, per_rater: RateLimit) -> None:
-        self.desk, self._per_rater = Desk(book), per_rater
+        self._book, self._desk, self._per_rater = book, Desk(book), per_rater
 
     def with_token(self, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
         """`handler` for whoever shows a token; it answers None when the token is nobody's."""
@@ -104,20 +97,20 @@ class _Api:
         return endpoint
 
     async def session(self, _: Request, token: str) -> Answered:
-        return await self.desk.ask(partial(_session, token))
+        return _session(token, self._book)
 
     async def texts(self, request: Request, token: str) -> Answered:
-        return await self.desk.ask(partial(_texts, token, request.query_params.get("first", "")))
+        return _texts(token, request.query_params.get("first", ""), self._book)
 
     async def events(self, request: Request, token: str) -> Answered:
         try:
             sent = _list_of_events(request.headers.get("content-type", ""), await request.body())
         except _BadRequestError:
-            if await self.desk.ask(lambda book: book.rater_of(token)) is None:
+            if self._book.rater_of(token) is None:
                 return None
             raise
         read = [_event(record) for record in sent]
-        stored = await self.desk.store(token, [event for event in read if isinstance(event, Event)])
+        stored = await self._desk.store(token, [event for event in read if isinstance(event, Event)])
         if stored is None:
             return None
         answers = iter(stored)

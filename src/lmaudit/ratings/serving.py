@@ -94,7 +94,7 @@ def serve(
         date_header=False,
         proxy_headers=False,  # nobody can pass for another address
         ws="none",
-        lifespan="on",
+        lifespan="off",
         limit_concurrency=_MOST_AT_ONCE,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=_LAST_WORDS_S,
