@@ -17,7 +17,7 @@ from lmaudit.ratings.terms import Terms
 
 HOME = "http://127.0.0.1:8420"
 ITEMS = [Item(f"hidden-id-{n}", f"text {n}", f"hidden-category-{n % 3}", "hidden-tag") for n in range(30)]
-ASSETS = ["/", "/rate.css", "/rate.js", "/queue.js", "/view.js"]
+ASSETS = ["/", "/rate.css", "/rate.js", "/api.js", "/clock.js", "/keys.js", "/queue.js", "/view.js"]
 API = [("GET", "/api/session"), ("GET", "/api/texts?first=0"), ("POST", "/api/events")]
 GENEROUS = Limits(per_address=Rate(1e6, 10**6), per_rater=Rate(1e6, 10**6))
 

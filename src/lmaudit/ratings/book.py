@@ -6,10 +6,7 @@ of a place counts. Several processes may have the file open; a process opens it 
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import os
-import secrets
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -18,13 +15,12 @@ from typing import Self
 
 import numpy as np
 
-from lmaudit import __version__
 from lmaudit.errors import InputError
-from lmaudit.migrations import lay_out, transaction, utc_now
+from lmaudit.migrations import transaction, utc_now
 from lmaudit.ratings.collected import Collected, Item
 from lmaudit.ratings.event import Event
-from lmaudit.ratings.layout import APPLICATION_ID, MIGRATIONS, connect, is_empty, told_in_one_line, upgrade
-from lmaudit.ratings.order import order_seed, shuffled
+from lmaudit.ratings.layout import connect, is_empty, told_in_one_line, upgrade, write_new
+from lmaudit.ratings.roster import find_raters, insert_rater, insert_token, read_raters
 from lmaudit.ratings.terms import Answer, Rater, Terms
 from lmaudit.records import printable
 
@@ -74,7 +70,7 @@ class RatingBook:
             try:
                 with transaction(connection):  # another process may be making the same file
                     if is_empty(connection):
-                        _write_new(connection, items, terms or Terms())
+                        write_new(connection, items, terms or Terms())
                 upgrade(connection, path)
                 book = cls(path, connection)
                 book.check_same(items, terms)
@@ -109,24 +105,7 @@ class RatingBook:
             InputError: the name is there with another group.
         """
         with told_in_one_line(self.path), transaction(self._connection):
-            known = self._connection.execute('SELECT "group" FROM raters WHERE name = ?', (name,)).fetchone()
-            if known is None:
-                self._insert_rater(name, group)
-            elif group not in ("", known[0]):
-                raise InputError(
-                    f"rater {printable(name)} is in group {printable(known[0])!r} and not {printable(group)!r}: groups "
-                    "are fixed when a rater joins"
-                )
-        return known is None
-
-    def _insert_rater(self, name: str, group: str) -> None:
-        seed = order_seed(self.terms.seed, name)
-        (number,) = self._connection.execute("SELECT count(*) FROM raters").fetchone()
-        row = (number, name, group, secrets.token_hex(16), seed, utc_now())
-        self._connection.execute("INSERT INTO raters VALUES (?, ?, ?, ?, ?, ?)", row)
-        order = shuffled(self.n_items, self.terms.repeats, seed)
-        places = [(number, place, item) for place, item in enumerate(order)]
-        self._connection.executemany("INSERT INTO places (rater, place, item) VALUES (?, ?, ?)", places)
+            return insert_rater(self._connection, name, group, self.terms, self.n_items)
 
     def new_token(self, name: str) -> str:
         """A new secret for a rater; earlier ones stop working. It is kept nowhere: only its SHA-256 is.
@@ -134,15 +113,8 @@ class RatingBook:
         Raises:
             InputError: there is no such rater.
         """
-        token = secrets.token_urlsafe(32)
         with told_in_one_line(self.path), transaction(self._connection):
-            row = self._connection.execute("SELECT number FROM raters WHERE name = ?", (name,)).fetchone()
-            if row is None:
-                raise InputError(f"there is no rater {printable(name)}; add one with --rater")
-            self._connection.execute(
-                "INSERT INTO links (rater, token_sha256, at) VALUES (?, ?, ?)", (row[0], _digest(token), utc_now())
-            )
-        return token
+            return insert_token(self._connection, name)
 
     def rater_of(self, token: str) -> Rater | None:
         """Whose token it is; None: nobody's, or no longer."""
@@ -150,23 +122,13 @@ class RatingBook:
 
     def raters_of(self, tokens: Sequence[str]) -> list[Rater | None]:
         """Whose tokens they are, as `rater_of` for each."""
-        query = "SELECT rater, token_sha256, max(id) FROM links GROUP BY rater"
         with told_in_one_line(self.path):
-            current = [(number, known) for number, known, _ in self._connection.execute(query)]
-        raters = self.raters()
-        found: list[Rater | None] = []
-        for given in map(_digest, tokens):
-            # All are compared, each in constant time: how long it takes tells nothing.
-            same = [number for number, known in current if hmac.compare_digest(known, given)]
-            found.append(raters[same[0]] if same else None)
-        return found
+            return find_raters(self._connection, tokens)
 
     def raters(self) -> list[Rater]:
         """All raters in the order of joining, which is that of their numbers."""
-        last = "(SELECT max(place) FROM places WHERE rater = number)"
-        query = f'SELECT number, name, "group", key, {last} + 1 FROM raters ORDER BY number'  # noqa: S608 - our own
         with told_in_one_line(self.path):
-            return [Rater(*row) for row in self._connection.execute(query)]
+            return read_raters(self._connection)
 
     def texts(self, rater: Rater, first: int, n: int) -> list[str]:
         """What a rater is shown from place `first` on, at most `n` texts."""
@@ -285,18 +247,3 @@ def read_collected(path: str | os.PathLike[str]) -> Collected:
                 if answer.value is not None:
                     where[rater.number, item] = answer.value
     return Collected(tuple(r.name for r in raters), tuple(r.group for r in raters), items, values, again)
-
-
-def _digest(token: str) -> str:
-    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _write_new(connection: sqlite3.Connection, items: Sequence[Item], terms: Terms) -> None:
-    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    lay_out(connection, MIGRATIONS)
-    rows = [(number, item.id, item.text, item.category, item.tag) for number, item in enumerate(items)]
-    connection.executemany("INSERT INTO items VALUES (?, ?, ?, ?, ?)", rows)
-    asked = (terms.question, terms.low, terms.high, terms.repeats, terms.seed)
-    # Last, because it closes the list of texts.
-    row = (1, secrets.token_hex(16), utc_now(), __version__, *asked)
-    connection.execute("INSERT INTO collection VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)

@@ -6,14 +6,17 @@ As for studies (`lmaudit.migrations`): a released migration is never edited, ``u
 
 from __future__ import annotations
 
+import secrets
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from lmaudit import __version__
 from lmaudit.errors import InputError
-from lmaudit.migrations import lay_out, layout_version, transaction
+from lmaudit.migrations import lay_out, layout_version, transaction, utc_now
+from lmaudit.ratings.collected import Item
+from lmaudit.ratings.terms import Terms
 from lmaudit.records import printable
 
 APPLICATION_ID = 0x4C4D5254  # "LMRT"
@@ -188,6 +191,18 @@ def upgrade(connection: sqlite3.Connection, path: Path) -> None:
     if version < len(MIGRATIONS):
         with transaction(connection):
             lay_out(connection, MIGRATIONS)
+
+
+def write_new(connection: sqlite3.Connection, items: Sequence[Item], terms: Terms) -> None:
+    """Lay out an empty file and fix its texts and terms, inside the caller's transaction."""
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    lay_out(connection, MIGRATIONS)
+    rows = [(number, item.id, item.text, item.category, item.tag) for number, item in enumerate(items)]
+    connection.executemany("INSERT INTO items VALUES (?, ?, ?, ?, ?)", rows)
+    asked = (terms.question, terms.low, terms.high, terms.repeats, terms.seed)
+    # Last, because it closes the list of texts.
+    row = (1, secrets.token_hex(16), utc_now(), __version__, *asked)
+    connection.execute("INSERT INTO collection VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
 
 
 def is_empty(connection: sqlite3.Connection) -> bool:

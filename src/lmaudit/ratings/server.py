@@ -35,12 +35,11 @@ MOST_EVENTS = 50
 """In one request."""
 _TEXTS_AT_ONCE = 20
 _CHARACTERS_AT_ONCE = 200_000  # the first text is sent whatever its length
+_SCRIPTS = ("rate.js", "api.js", "clock.js", "keys.js", "queue.js", "view.js")
 _ASSETS = {
     "/": ("index.html", "text/html; charset=utf-8"),
     "/rate.css": ("rate.css", "text/css; charset=utf-8"),
-    "/rate.js": ("rate.js", "text/javascript; charset=utf-8"),
-    "/queue.js": ("queue.js", "text/javascript; charset=utf-8"),
-    "/view.js": ("view.js", "text/javascript; charset=utf-8"),
+    **{f"/{name}": (name, "text/javascript; charset=utf-8") for name in _SCRIPTS},
 }
 
 Answered = dict[str, Any] | None

@@ -1,13 +1,12 @@
-// The page where people rate: one text at a time, by keys, buttons or slider. The secret of the link stands behind its
-// "#", which browsers send to nobody; this script sends it to our own server only.
+// The page where people rate: one text at a time, by keys, buttons or slider.
+import { ask, askUntilAnswered } from "./api.js";
+import { Clock } from "./clock.js";
+import { listenToKeys } from "./keys.js";
 import { $, choose, makeDigits, say, showConnection, showPlace, showProgress, showText, showView } from "./view.js";
 import { Queue } from "./queue.js";
 
-const TOO_FAST_MS = 250; // nobody has read a text in that time: it is the last key, pressed twice
 const AHEAD = 10; // texts kept ready, so that rating goes on while there is no connection
-const ANSWERS_WITHIN_MS = 10000;
 
-const token = location.hash.slice(1);
 const texts = new Map();
 let session = null;
 let places = [];
@@ -15,50 +14,12 @@ let queue = null;
 let at = 0;
 let tour = null; // places to visit instead of the next ones
 let shown = false; // until asked for; forgotten with the page
-let readyAtMs = Infinity;
-let readMs = 0; // how long this text was visible before the last break
-let visibleSinceMs = null;
+let clock = new Clock();
 let fetching = false;
-
-async function ask(path, options = {}) {
-  let response;
-  try {
-    response = await fetch(path, {
-      ...options,
-      cache: "no-store",
-      credentials: "omit",
-      referrerPolicy: "no-referrer",
-      headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json" },
-      signal: AbortSignal.timeout(ANSWERS_WITHIN_MS),
-    });
-  } catch {
-    throw { status: 0 };
-  }
-  if (!response.ok) throw { status: response.status, retryAfterMs: 1000 * (Number(response.headers.get("Retry-After")) || 0) };
-  try {
-    return await response.json();
-  } catch {
-    throw { status: 0 };
-  }
-}
-
-const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
-
-async function askUntilAnswered(path) {
-  for (let failures = 0; ; failures++) {
-    try {
-      return await ask(path);
-    } catch (error) {
-      if (error.status === 401 || error.status === 400) throw error;
-      if (queue === null) $("connection").textContent = "No connection; trying again.";
-      await sleep(Math.max(error.retryAfterMs ?? 0, Math.min(8000, 500 * 2 ** failures)));
-    }
-  }
-}
 
 async function start() {
   try {
-    session = await askUntilAnswered("api/session");
+    session = await askUntilAnswered("api/session", () => { $("connection").textContent = "No connection; trying again."; });
   } catch {
     showView("refused");
     return;
@@ -102,7 +63,7 @@ async function fetchTexts(first) {
   fetching = true;
   try {
     while (missingFrom(first) !== null) {
-      const got = await askUntilAnswered(`api/texts?first=${missingFrom(first)}`);
+      const got = await askUntilAnswered(`api/texts?first=${missingFrom(first)}`, () => {});
       got.texts.forEach((text, i) => texts.set(got.first + i, text));
       if (!$("rating").hidden && $("rating").dataset.place === "" && texts.has(at)) showNow();
       first = at;
@@ -132,38 +93,22 @@ function go(place) {
 function showNow() {
   showPlace(at, places.length, places[at], texts.get(at), shown);
   progress();
-  readMs = 0;
-  visibleSinceMs = null;
-  readyAtMs = Infinity;
-  clock();
+  clock = new Clock();
+  clock.set(readable());
 }
 
 function progress() {
   showProgress(places.filter((place) => place.answered).length, places.length, session.pace_ms);
 }
 
-// Time counts while the text can be read.
-function clock() {
-  const readable = shown && texts.has(at) && !$("rating").hidden;
-  if (readable && visibleSinceMs === null) {
-    visibleSinceMs = performance.now();
-    if (readyAtMs === Infinity) readyAtMs = visibleSinceMs + TOO_FAST_MS;
-  }
-  if (!readable && visibleSinceMs !== null) {
-    readMs += performance.now() - visibleSinceMs;
-    visibleSinceMs = null;
-  }
-}
-
-function tookMs() {
-  const ms = readMs + (visibleSinceMs === null ? 0 : performance.now() - visibleSinceMs);
-  return Math.min(86400000, Math.round(ms));
+function readable() {
+  return shown && texts.has(at) && !$("rating").hidden;
 }
 
 function veil() {
   shown = !shown;
   showText(texts.get(at), shown);
-  clock();
+  clock.set(readable());
   say(shown ? "Texts are shown." : "Texts are hidden.");
   $("text").focus();
 }
@@ -181,16 +126,20 @@ function rate(value) {
     say("The text is hidden. Show it first with S, or skip it with K.");
     return;
   }
-  if (performance.now() < readyAtMs) return;
-  const took = tookMs();
+  if (clock.tooFast()) return;
+  const took = clock.tookMs();
   session.pace_ms = [took, ...session.pace_ms].slice(0, 20);
   record({ place: at, kind: "rating", value, took_ms: took });
   moveOn(`${value} given.`);
 }
 
+function store() {
+  rate(Number($("slider").value));
+}
+
 function skip() {
   if (!texts.has(at)) return;
-  record({ place: at, kind: "skip", took_ms: tookMs() });
+  record({ place: at, kind: "skip", took_ms: clock.tookMs() });
   moveOn("Skipped.");
 }
 
@@ -218,13 +167,13 @@ function forward() {
 function pause() {
   record({ place: at, kind: "break" });
   showView("break");
-  clock();
+  clock.set(readable());
 }
 
 function resume() {
   showView("rating");
   document.title = $("place").textContent;
-  clock();
+  clock.set(readable());
   $("text").focus();
 }
 
@@ -259,6 +208,11 @@ function closeComment() {
   $("remark").setAttribute("aria-expanded", "false");
 }
 
+function leaveComment() {
+  closeComment();
+  $("remark").focus();
+}
+
 function keepComment(submitted) {
   submitted.preventDefault();
   const comment = $("comment").value.trim();
@@ -269,51 +223,16 @@ function keepComment(submitted) {
   $("text").focus();
 }
 
-function key(pressed) {
-  if (pressed.ctrlKey || pressed.metaKey || pressed.altKey || pressed.isComposing) return;
-  if (pressed.key === "Escape" && !$("commenting").hidden) {
-    closeComment();
-    $("remark").focus();
-  }
-  if ($("rating").hidden || pressed.target === $("comment")) return;
-  if (pressed.key === "Enter") return enter(pressed);
-  if (!$("with-keys").checked || pressed.repeat && !pressed.key.startsWith("Arrow")) return;
-  const done = keyAction(pressed);
-  if (done) pressed.preventDefault();
-}
-
-function enter(pressed) {
-  const ofItsOwn = pressed.target.closest("button, summary, label, input:not([type=range])");
-  if (!ofItsOwn && !pressed.repeat && !$("store").disabled) rate(Number($("slider").value));
-}
-
-function keyAction(pressed) {
-  const name = pressed.key.toLowerCase();
-  const actions = { x: () => rate(10), s: veil, k: skip, b: back, f: forward, p: pause, c: openComment };
-  if (/^[0-9]$/.test(name)) rate(Number(name));
-  else if (Object.hasOwn(actions, name)) actions[name]();
-  else if (pressed.target !== $("slider") && (name === "arrowleft" || name === "arrowright")) slide(name === "arrowleft" ? -1 : 1);
-  else return false;
-  return true;
-}
-
-function slide(by) {
-  if ($("slider").disabled) return;
-  const value = Math.min(10, Math.max(0, Number($("slider").value) + by));
-  choose(value);
-  say(String(value));
-}
-
 makeDigits(rate);
-document.addEventListener("keydown", key);
+listenToKeys({ rate, store, veil, skip, back, forward, pause, comment: openComment, leaveComment });
 const chosen = () => choose(Number($("slider").value));
 $("slider").addEventListener("input", chosen);
 $("slider").addEventListener("pointerup", chosen); // the middle, where the hidden thumb waits, changes nothing
-$("store").addEventListener("click", () => rate(Number($("slider").value)));
+$("store").addEventListener("click", store);
 $("commenting").addEventListener("submit", keepComment);
 const clicks = {
   begin: () => go(at), show: veil, back, forward, skip, remark: openComment, pause, resume,
-  "comment-not": () => { closeComment(); $("remark").focus(); },
+  "comment-not": leaveComment,
   "to-skipped": seeSkipped, "look-again": () => go(places.length - 1),
 };
 for (const [id, action] of Object.entries(clicks)) $(id).addEventListener("click", action);
