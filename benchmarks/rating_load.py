@@ -9,8 +9,8 @@ request (the page's icon: 204, no token, no database), so that both are measured
 as stored is then compared, one by one, with what the file holds. Prints one JSON object; exits with 1 when a rating is
 missing, doubled or wrong.
 
-The client shares the machine with the server, and with whatever else runs: the ratio of the two medians says more
-than either number.
+The client shares the machine with the server, and with whatever else runs: the ratios, and what the server used of a
+processor, say more than the times.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import asyncio
 import json
 import os
 import random
+import resource
 import signal
 import socket
 import statistics
@@ -177,6 +178,8 @@ def main() -> None:
             process.send_signal(signal.SIGINT)
             process.wait(30)
         seconds = time.perf_counter() - begun_s
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)  # the start of the server included
+        cpu_s = used.ru_utime + used.ru_stime
         wrong = differences(folder / "ratings.db", stored)
     rating, empty = percentiles(timed.rating_ms), percentiles(timed.empty_ms)
     report = {
@@ -188,6 +191,7 @@ def main() -> None:
         "rating": rating,
         "empty_request": empty,
         "ratio": {key.removesuffix("_ms"): round(rating[key] / empty[key], 2) for key in rating},
+        "server_cpu_ms_per_request": round(1000 * cpu_s / (len(timed.rating_ms) + len(timed.empty_ms)), 2),
         "load_average": os.getloadavg()[0],
         "cpus": os.cpu_count(),
     }
