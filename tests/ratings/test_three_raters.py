@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -156,6 +158,11 @@ def test_nothing_is_lost_or_doubled_and_nobody_sees_a_category(tmp_path):
     tokens = [person.link.partition("#")[2] for person in people]
     assert not any(token in log or token in body for token in tokens for body in bodies)
     assert "Traceback" not in log
+    out = tmp_path / "scores.csv"
+    command = [sys.executable, "-m", "lmaudit", "scores", str(server.db), "--out", str(out)]
+    scored = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert scored.returncode == 0, scored.stderr
+    assert len(out.read_text(encoding="utf-8").splitlines()) == N_TEXTS + 1
     collected = read_collected(server.db)
     with RatingBook.open(server.db) as book:
         for person, rater in zip(people, book.raters(), strict=True):
