@@ -25,6 +25,7 @@ Then, how far a detector can be trusted:
     remote       asking a service politely
     metrics, statistics   each metric once, and how sure it is
     benchmark    from verdicts to records, tables, gates and validation cards
+    ratings      texts written, rated blindly by people, turned into scores and published
 
 And for both:
 
