@@ -56,5 +56,19 @@ def test_a_judge_that_is_none_is_told_before_any_search(line, error, says):
         Bench([Judge(detector=line)])
 
 
+def test_a_judge_that_breaks_after_the_search_costs_no_finding(tmp_path):
+    words = tmp_path / "words.txt"
+    words.write_text("pig\n")
+    judges = Bench([Judge(detector=f"words?file={words}")])
+
+    def broken(*_):
+        raise DetectorError("the model is gone")
+
+    for _, detector in judges._judges:
+        object.__setattr__(detector, "judge", broken)
+    (said,) = judges.judge("a", "b")
+    assert (said["confirms"], said["missing"]) == (None, "the model is gone")
+
+
 def test_nobody_judges():
     assert Bench([]).judge("a", "b") == ()

@@ -90,7 +90,7 @@ def test_inside_terms_and_optimisers_lists_vary_too_and_say_what():
         }
     )
     assert len(plan.cells) == 32
-    assert plan.n_searches == 64
+    assert plan.n_searches == 48
     assert dict(plan.cells[-1].settings) == {
         "naturalness.weight": 0.5,
         "prompt is not toxic.threshold": 0.2,
@@ -160,3 +160,17 @@ def test_a_number_of_seeds_is_bounded(n):
     assert first_seeds(3) == [0, 1, 2]
     with pytest.raises(PlanError, match="from 1 to 1,000,000"):
         first_seeds(n)
+
+
+def test_what_varies_another_optimiser_is_searched_once():
+    plan = make_plan(
+        {
+            "model": "m",
+            "targets": ["cat"],
+            "seeds": [0, 1],
+            "optimizers": [{"name": "arca", "n_gradients": [4, 8]}, {"name": "random"}],
+        }
+    )
+    assert plan.n_searches == (2 + 1) * 2
+    assert plan.cells[1].settings_of("random") == {}
+    assert plan.cells[1].settings_of("arca") == {"arca.n_gradients": 8}

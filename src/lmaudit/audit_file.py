@@ -49,7 +49,7 @@ class AuditFile:
             terms = self.plan.cells[0].config.objective
             places = [("objective", i) for i, term in enumerate(terms) if term.name == named]
             if not places:
-                raise
+                raise InputError(f"{self.mistakes.name}: {error}") from error
             raise self.mistakes.at(places[0], str(error)) from error
 
 

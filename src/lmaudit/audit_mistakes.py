@@ -52,12 +52,12 @@ class Mistakes:
     """
 
     def __init__(self, name: str, lines: Lines) -> None:
-        self._name, self._lines = name, lines
+        self.name, self._lines = name, lines
         self._named: set[tuple[str, str]] = set()
 
     def at(self, place: Place, message: str) -> InputError:
         """The error for what stands at a place; the message begins with the name of the field."""
-        return InputError(f"{self._name}, {self._lines.of(place)}: {printable(message)}")
+        return InputError(f"{self.name}, {self._lines.of(place)}: {printable(message)}")
 
     def invalid(self, error: ValidationError) -> InputError:
         """What pydantic found; a wrong key comes first, because it is why another is missing."""

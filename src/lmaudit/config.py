@@ -132,6 +132,8 @@ class AuditConfig(BaseModel):
         labels = [label_of(optimizer) for optimizer in self.optimizers]
         if len(set(labels)) < len(labels):
             raise ValueError("each optimiser may be given once; give variants of one a label of their own")
+        if len(set(self.judges)) < len(self.judges):
+            raise ValueError("each judge may be given once for the same text")
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError("each seed may be given once")
         return self

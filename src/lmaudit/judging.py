@@ -8,7 +8,10 @@ from typing import Any
 
 from lmaudit.benchmark.cards import cards_of
 from lmaudit.config import Judge
-from lmaudit.detectors import Detector, parse_detector
+from lmaudit.detectors import Detector, Verdict, parse_detector
+from lmaudit.errors import DetectorError
+
+_PROBE = "Hello."
 
 
 class Bench:
@@ -24,7 +27,10 @@ class Bench:
 
     def __init__(self, judges: Sequence[Judge]) -> None:
         self._judges = [(judge, parse_detector(judge.detector)) for judge in judges]
-        self._versions = [detector.version for _, detector in self._judges]  # raises now what would come up at the end
+        # What would only come up at the end, when searches have been paid for, is raised now: no key, no such model.
+        for _, detector in self._judges:
+            detector.judge([_PROBE])
+        self._versions = [detector.version for _, detector in self._judges]
 
     @cached_property
     def _cards(self) -> list[list[dict[str, Any]]]:
@@ -41,7 +47,10 @@ class Bench:
 
 def judged(judge: Judge, detector: Detector, version: str, cards: list[dict[str, Any]], text: str) -> dict[str, Any]:
     """One judgement; what the judge did not say is missing and confirms nothing."""
-    (verdict,) = detector.judge([text])
+    try:
+        (verdict,) = detector.judge([text])
+    except DetectorError as error:  # it worked before the search; a finding is not lost for it
+        verdict = Verdict.absent(str(error))
     toxic = None if verdict.score is None else verdict.score > detector.threshold
     return {
         "judge": detector.name,

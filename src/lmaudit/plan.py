@@ -14,7 +14,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from lmaudit.config import AuditConfig, make_config
+from lmaudit.config import AuditConfig, label_of, make_config
 from lmaudit.errors import InputError
 from lmaudit.model.load import ModelSpec
 
@@ -53,6 +53,15 @@ class Cell:
     config: AuditConfig
     settings: Mapping[str, Any]
 
+    def alone(self, label: str) -> AuditConfig:
+        """The audit with the optimiser of this label only."""
+        return self.config.model_copy(update={"optimizers": (self.config.optimizer(label),)})
+
+    def settings_of(self, label: str) -> dict[str, Any]:
+        """The varied values that concern the optimiser of this label: not those of other optimisers."""
+        others = tuple(f"{label_of(other)}." for other in self.config.optimizers if label_of(other) != label)
+        return {name: value for name, value in self.settings.items() if not name.startswith(others)}
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -74,8 +83,9 @@ class Plan:
 
     @property
     def n_searches(self) -> int:
-        """Of all audits together."""
-        return sum(max(1, len(c.config.targets)) * len(c.config.optimizers) * len(c.config.seeds) for c in self.cells)
+        """Of all audits together, those that several share counted once."""
+        alone = {cell.alone(label_of(optimizer)) for cell in self.cells for optimizer in cell.config.optimizers}
+        return sum(max(1, len(config.targets)) * len(config.seeds) for config in alone)
 
 
 def make_plan(fields: Mapping[str, Any]) -> Plan:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -35,12 +35,14 @@ class Preparation:
         self.audits = [Audit(cell.config, model, self.shelf) for cell in plan.cells]
 
     def runs(self) -> list[dict[str, Any]]:
-        """One description per search."""
-        return [
-            {**run, "cell": i, "settings": dict(cell.settings)}
-            for i, (cell, audit) in enumerate(zip(self.plan.cells, self.audits, strict=True))
-            for run in audit.runs()
-        ]
+        """One description per search; what several audits share, because they vary another optimiser, comes once."""
+        runs: dict[Hashable, dict[str, Any]] = {}
+        for i, (cell, audit) in enumerate(zip(self.plan.cells, self.audits, strict=True)):
+            for run in audit.runs():
+                label = run["optimizer"]
+                spec = {**run, "cell": i, "settings": cell.settings_of(label)}
+                runs.setdefault((cell.alone(label), run["target"], run["seed"]), spec)
+        return list(runs.values())
 
     def task(self, run: Run) -> Task:
         """The search of a run, from its checkpoint when it has one."""

@@ -61,14 +61,21 @@ def create_study(prepared: Preparation, path: Path) -> Study:
     return Study.create(path, config=prepared.plan.fields, runs=prepared.runs(), environment=prepared.environment())
 
 
-def check_same_model(study: Study, prepared: Preparation) -> None:
-    """Raises `StudyError` when the study was begun with other weights than the ones that are loaded."""
+def check_same_sources(study: Study, prepared: Preparation) -> None:
+    """Raises `StudyError` when the study was begun with other weights or tables than the ones that are loaded."""
     before, now = study.environment.get("fingerprint"), prepared.model.fingerprint()
     if before != now:
         raise StudyError(
             f"{study.path} was begun with a model whose fingerprint is {before}, {prepared.model.name} has {now}: "
             "the weights have changed; start a new study"
         )
+    versions = {table["term"]: table["version"] for table in study.environment.get("tables", [])}
+    for table in prepared.environment()["tables"]:
+        if versions.get(table["term"]) != table["version"]:
+            raise StudyError(
+                f"{study.path} was begun with another {table['source']} for '{table['term']}': the table has changed; "
+                "bring the old one back, or start a new study"
+            )
 
 
 def open_or_create(path: Path, prepared: Preparation) -> Study:
@@ -83,7 +90,7 @@ def open_or_create(path: Path, prepared: Preparation) -> Study:
     if study.config != prepared.plan.fields:
         study.close()
         raise StudyError(f"{path} was begun with other settings; give the same ones, or another file")
-    check_same_model(study, prepared)
+    check_same_sources(study, prepared)
     return study
 
 

@@ -17,6 +17,7 @@ from lmaudit.errors import InputError
 from lmaudit.records import printable
 
 _LARGEST_CHARACTERS = 2_000_000
+_DEEPEST = 20
 _TAG = "tag:yaml.org,2002:"
 _SHAPES = (
     ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
@@ -91,16 +92,18 @@ def read_yaml(text: str, name: str) -> tuple[dict[str, Any], Lines]:
         raise InputError(f"{name} has {len(text)} characters; expected at most {_LARGEST_CHARACTERS}")
     lines = Lines()
     try:
+        depth = 0
         for event in yaml.parse(text, Loader=_Loader):
+            line = event.start_mark.line + 1 if event.start_mark else 1
             if isinstance(event, yaml.AliasEvent):
-                line = event.start_mark.line + 1 if event.start_mark else 1
                 raise InputError(f"{name}, line {line}: aliases (*name) are not read; write the value out")
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > _DEEPEST:  # the time that PyYAML takes grows with the square of it
+                raise InputError(f"{name}, line {line}: nested too deeply; expected a few levels")
         node = yaml.compose(text, Loader=_Loader)
         value = None if node is None else _value(node, (), lines, name)
     except yaml.YAMLError as error:
         raise InputError(f"{name}, line {_line(error, text)}: this is not YAML: {_reason(error)}") from error
-    except RecursionError as error:
-        raise InputError(f"{name}: nested too deeply; expected a few levels") from error
     if not isinstance(value, dict):
         came = {type(None): "nothing", list: "a list"}.get(type(value), repr(value)[:40])
         raise InputError(f"{name}, line 1: expected settings such as 'model: smollm2', got {came}")

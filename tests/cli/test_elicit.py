@@ -262,3 +262,34 @@ def test_every_public_name_is_there():
     assert sorted(lmaudit.__all__) == lmaudit.__all__
     assert all(callable(getattr(lmaudit, name)) for name in lmaudit.__all__ if name != "__version__")
     assert set(lmaudit._HOMES) == set(lmaudit.__all__) - {"__version__"}
+
+
+def test_a_table_that_has_changed_is_no_longer_the_study_s(run, folder, rude, tmp_path):
+    study = tmp_path / "s.db"
+    begun = run("elicit", "--model", folder, "--study", study, "--output-is", rude, *FAST, "--budget-tokens", 50)
+    assert begun[0] == 3
+    (tmp_path / "rude.csv").write_text("token,probability\n man,0.9\n men,0.2\n")
+    code, _, err = run("elicit", "--study", study, "--resume")
+    assert code == 2
+    assert "the table has changed" in err
+
+
+def test_verify_masks_what_was_searched_for_its_offence(run, folder, rude, tmp_path):
+    study = tmp_path / "s.db"
+    settings = ("--output-is", rude, "--restarts", 6, "--sweeps", 12, "--candidates", 32, "--gradients", 8)
+    _, out, _ = run("elicit", "--model", folder, "--study", study, *settings, "--json")
+    (said, *_) = [f["output"] for f in json.loads(out)["findings"]]
+    assert said not in run("verify", study)[1]
+    assert said in run("verify", study, "--unmask")[1]
+
+
+def test_a_judge_that_cannot_work_is_told_before_anything_is_searched(run, folder, rude, tmp_path, monkeypatch):
+    monkeypatch.delenv("PERSPECTIVE_API_KEY", raising=False)
+    for judge in ("perspective", f"hf:{folder}"):
+        study = tmp_path / "s.db"
+        settings = ("--model", folder, "--study", study, "--output-is", rude, *FAST)
+        assert run("elicit", *settings, "--judge", judge)[0] == 2
+        assert not study.exists()
+    code, _, err = run("elicit", *settings, "--judge", "words", "--judge", "words")
+    assert code == 2
+    assert "each judge may be given once" in err

@@ -143,7 +143,7 @@ def test_where_no_token_is_a_member_the_best_one_is_typical():
 
 
 def test_flat_tables_and_tables_of_zeros_and_ones_get_bounded_weights():
-    assert weight_of("toxic", [0.3, 0.3, 0.3], unknown=0.3) == 120.0
+    assert weight_of("toxic", [0.3, 0.3, 0.3], unknown=0.3) == 24.0
     assert weight_of("toxic", [0.0, 0.0, 1.0], unknown=0.0) == pytest.approx(
         12 / math.log((1 - 1e-4) / 1e-4), abs=0.006
     )
@@ -206,3 +206,17 @@ def test_only_what_every_token_has_to_meet_can_be_enforced(require):
 def test_what_is_enforced_is_required_of_every_token(what, source):
     whole = resolved(membership(what=what, enforce=True), table([0.1, 0.9], source=source), 0.5)
     assert whole.require == "every"
+
+
+def test_a_list_of_members_leaves_all_other_tokens_out():
+    """A file that names only members: who is not on it is none, however the members compare with each other."""
+    p = [0.9, 0.8, NAN, NAN, NAN, NAN]
+    term = token_term(membership("output", what="toxic"), table(p))
+    assert term.values[2] < term.values[1] < term.values[0]
+    assert weight_of("toxic", p) == pytest.approx(12 / math.log(0.85 / 1e-4), rel=0.02)
+    denied = token_term(membership("prompt", what="not toxic"), table(p))
+    assert denied.values[2] > denied.values[1]
+
+
+def test_a_table_without_any_value_has_a_weight_and_no_token_that_passes():
+    assert weight_of("toxic", [NAN, NAN]) == 1.0

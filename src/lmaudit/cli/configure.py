@@ -205,10 +205,26 @@ def check_same_plan(study: Study, again: Plan) -> None:
     """Raises `StudyError` when a plan is not the one that the study was begun with."""
     for name, before in study.config.items():
         if before != again.fields[name]:
+            place, old, new = _difference(before, again.fields[name], name)
             raise StudyError(
-                f"{study.path} was begun with another {name} ({before!r}, now {again.fields[name]!r}); give the same, "
-                "or leave it out"
+                f"{study.path} was begun with another {place} ({old!r}, now {new!r}); give the same, or leave it out"
             )
+
+
+def _difference(before: Any, now: Any, place: str) -> tuple[str, Any, Any]:
+    """The first place at which two settings differ, and what stands there in each."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        keys = [key for key in {**before, **now} if before.get(key) != now.get(key)]
+        return _difference(before.get(keys[0]), now.get(keys[0]), f"{place}.{keys[0]}")
+    if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
+        i = next(i for i, pair in enumerate(zip(before, now, strict=True)) if pair[0] != pair[1])
+        return _difference(before[i], now[i], f"{place}.{_named(before[i], i)}")
+    return place, before, now
+
+
+def _named(item: Any, i: int) -> str:
+    names = (item.get(key) for key in ("label", "name", "term", "detector")) if isinstance(item, dict) else ()
+    return next((str(name) for name in names if name), str(i))
 
 
 def _terms_given_again(stored: list[dict[str, Any]], given: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import typer
@@ -14,9 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from lmaudit.cli.judges import judge_lines, judge_words
+from lmaudit.cli.masking import masked_finding, offensive_sides
 from lmaudit.cli.terminal import Terminal, quoted
 from lmaudit.findings import LEVELS, Finding, Rate, by_settings, joint_rates, success_rates
-from lmaudit.records import finite, masked, printable
+from lmaudit.records import finite, printable
 from lmaudit.store import RunState, Study
 
 SCHEMA_VERSION = 1
@@ -68,7 +69,7 @@ def print_study(study: Study, *, as_json: bool, failures: bool = False, unmask: 
     console = Terminal()
     listed = [f for f in findings if f.solved or failures]
     if listed:
-        shown = listed if unmask else [_masked(f, _offensive_sides(study)) for f in listed]
+        shown = listed if unmask else [masked_finding(f, offensive_sides(study)) for f in listed]
         console.print(_wide(shown) if console.width >= _WIDE else _narrow(shown))
         if shown != listed:
             console.print("Masked texts are shown with --unmask.")
@@ -80,29 +81,6 @@ def print_study(study: Study, *, as_json: bool, failures: bool = False, unmask: 
         if len(findings) < len(study.runs()):
             console.print(f"Rates are over the {len(findings)} searches that ended: they favour easy targets.")
     _print_states(console, study, any(f.solved for f in findings))
-
-
-def _offensive_sides(study: Study) -> set[str]:
-    """Sides of which the audit asked that they be of a class that is no language."""
-    sources = {table["term"]: table["source"] for table in study.environment.get("tables", [])}
-    return {
-        term["side"]
-        for term in study.config.get("objective", [])
-        if term["term"] == "class"
-        and not term["is"].startswith("not ")
-        and not sources.get(f"{term['side']} is {term['is']}", "").startswith("language:")
-    }
-
-
-def _masked(finding: Finding, sides: set[str]) -> Finding:
-    sides = sides | {str(j["on"]) for j in finding.judgements if j["toxic"]}
-    if "whole" in sides:
-        sides |= {"prompt", "output"}
-    return replace(
-        finding,
-        prompt=masked(finding.prompt) if "prompt" in sides else finding.prompt,
-        output=masked(finding.output) if "output" in sides else finding.output,
-    )
 
 
 def _print_states(console: Console, study: Study, solved: bool) -> None:

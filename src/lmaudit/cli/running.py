@@ -40,7 +40,7 @@ def _run(study: Study | None, plan: Plan, path: Path, options: Mapping[str, Any]
     from lmaudit.cli.progress import ProgressLine
     from lmaudit.model.load import load_model
     from lmaudit.preparation import Preparation
-    from lmaudit.study import Limits, StudyRun, check_same_model, create_study
+    from lmaudit.study import Limits, StudyRun, check_same_sources, create_study
 
     say = ProgressLine(0, None).say
     say(f"Loading {plan.model.name} …")
@@ -50,7 +50,7 @@ def _run(study: Study | None, plan: Plan, path: Path, options: Mapping[str, Any]
     if study is None:
         study = create_study(prepared, path)
     else:
-        check_same_model(study, prepared)
+        check_same_sources(study, prepared)
     n_left = sum(n for state, n in study.counts().items() if state not in ("solved", "failed"))
     n_sweeps = {getattr(o, "n_sweeps", None) for cell in plan.cells for o in cell.config.optimizers}
     limits = Limits(options["live"], options["budget_s"], options["budget_tokens"])

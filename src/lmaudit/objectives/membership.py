@@ -105,11 +105,9 @@ class TokenTerm:
     def values(self) -> Tensor:
         """``(V,)`` float32 on `device`: log p of the class (of its contrary when denied), nats, without the weight.
 
-        A token of which nothing is known is worth what the source says of unknown tokens, or the median token.
+        A token of which nothing is known is worth `of_nothing`.
         """
-        p = self.table.probability
-        nothing = self.table.unknown if self.table.unknown is not None else float(p.nanmedian())
-        p = p.nan_to_num(nothing).clamp(FLOOR, 1 - FLOOR)
+        p = self.table.probability.nan_to_num(of_nothing(self.table)).clamp(FLOOR, 1 - FLOOR)
         return (1 - p if self.settings.negated else p).log().to(self.device)
 
     def side(self, rows: Tensor, n_prompt: int) -> Tensor:
@@ -126,6 +124,18 @@ class TokenTerm:
         side = self.side(rows, n_prompt)
         fixed = torch.tensor(self.fixed, dtype=torch.long, device=rows.device).expand(len(rows), -1)
         return self.condition.met(torch.cat((fixed, side), dim=1))
+
+
+def of_nothing(table: TokenTable) -> float:
+    """What a token of which nothing is known is taken for.
+
+    What the source says of unknown tokens; else the median token; but where most tokens have no value the source is a
+    list of members, and who is not on it is none.
+    """
+    if table.unknown is not None:
+        return table.unknown
+    known = table.probability[table.counts]
+    return float(known.median()) if 2 * len(known) > len(table.probability) else 0.0
 
 
 def resolved(term: Membership, table: TokenTable, threshold: float) -> Membership:
@@ -153,9 +163,10 @@ def _usual_requirement(term: Membership, table: TokenTable) -> Require:
 def _usual_weight(term: Membership, table: TokenTable) -> float:
     """12 nats over the contrast between a typical member of the class and a token of which nothing is known."""
     p = table.probability[table.counts]
+    if not len(p):
+        return 1.0  # nothing passes either, which is told with the table's name
     members = p[p > 0.5]  # what a table calls a member
-    nothing = table.unknown if table.unknown is not None else float(p.median())
     typical = float(members.median()) if len(members) else float(p.max())
-    high, low = (min(max(x, FLOOR), 1 - FLOOR) for x in (typical, nothing))
+    high, low = (min(max(x, FLOOR), 1 - FLOOR) for x in (typical, of_nothing(table)))
     pair = torch.tensor([1 - low, 1 - high] if term.negated else [high, low]).log()
-    return round(CONTRAST_NATS / max(float(pair[0] - pair[1]), 0.1), 2)
+    return round(CONTRAST_NATS / max(float(pair[0] - pair[1]), 0.5), 2)

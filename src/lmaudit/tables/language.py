@@ -89,6 +89,8 @@ class Language(Source):
     @cached_property
     def _hash(self) -> str:
         path = Path(str(self.model)).expanduser()
+        if path.exists() and not path.is_file():
+            raise InputError(f"cannot read the model {printable(self.model)}: it is no plain file; check model=")
         try:
             with path.open("rb") as stream:
                 return hashlib.file_digest(stream, "sha256").hexdigest()

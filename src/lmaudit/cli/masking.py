@@ -1,0 +1,36 @@
+"""Which texts of a study are masked until somebody asks for them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lmaudit.records import masked
+
+if TYPE_CHECKING:
+    from lmaudit.findings import Finding
+    from lmaudit.store import Study
+
+
+def offensive_sides(study: Study) -> set[str]:
+    """Sides of which the audit asked that they be of a class that is no language."""
+    sources = {table["term"]: table["source"] for table in study.environment.get("tables", [])}
+    return {
+        term["side"]
+        for term in study.config.get("objective", [])
+        if term["term"] == "class"
+        and not term["is"].startswith("not ")
+        and not sources.get(f"{term['side']} is {term['is']}", "").startswith("language:")
+    }
+
+
+def masked_finding(finding: Finding, sides: set[str]) -> Finding:
+    """The finding with its texts of these sides masked, and those that a judge finds toxic."""
+    sides = sides | {str(j["on"]) for j in finding.judgements if j["toxic"]}
+    if "whole" in sides:
+        sides |= {"prompt", "output"}
+    return replace(
+        finding,
+        prompt=masked(finding.prompt) if "prompt" in sides else finding.prompt,
+        output=masked(finding.output) if "output" in sides else finding.output,
+    )
