@@ -269,3 +269,23 @@ def test_a_judge_that_cannot_be_asked_loses_no_finding(run, written, tmp_path, m
         assert profanity["confirms"] is False
     with Study.open(tmp_path / "s.db") as study:
         assert "no-such-key" not in json.dumps(study.config)
+
+
+def test_a_grid_over_classes_is_shown_verified_and_exported(run, folder, tmp_path):
+    (tmp_path / "rude.csv").write_text("token,probability\n cat,0.9\n pig,0.8\n pigs,0.7\n")
+    source = f"file:{tmp_path / 'rude.csv'}"
+    file = tmp_path / "a.yaml"
+    file.write_text(
+        f"model: {folder}\noutput_length: 1\nseeds: 2\n"
+        f"objective: [{{term: class, side: output, is: [rude, cruel], source: '{source}'}}]\n"
+        "optimizers: [{name: random, n_sweeps: 8, n_candidates: 40}]\n"
+    )
+    study = tmp_path / "s.db"
+    assert run("run", file, "--study", study)[0] == 0
+    code, out, _ = run("show", study, "--failures")
+    assert code == 0
+    assert "output is rude" in out
+    assert "output is cruel" in out
+    assert not any(word in out for word in ("cats", '" cat"', '" pig"'))
+    assert run("verify", study)[0] in (0, 1)
+    assert "cruel" in run("export", study, "--config")[1]

@@ -13,14 +13,12 @@ if TYPE_CHECKING:
 
 
 def offensive_sides(study: Study) -> set[str]:
-    """Sides of which the audit asked that they be of a class that is no language."""
-    sources = {table["term"]: table["source"] for table in study.environment.get("tables", [])}
+    """Sides of which any audit of the study asked that they be of a class that is no language."""
     return {
-        term["side"]
-        for term in study.config.get("objective", [])
-        if term["term"] == "class"
-        and not term["is"].startswith("not ")
-        and not sources.get(f"{term['side']} is {term['is']}", "").startswith("language:")
+        side
+        for table in study.environment.get("tables", [])
+        for side, _, what in [table["term"].partition(" is ")]
+        if not what.startswith("not ") and not table["source"].startswith("language:")
     }
 
 
