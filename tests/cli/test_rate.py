@@ -2,9 +2,10 @@ import json
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 
 import pytest
 
@@ -117,6 +118,38 @@ def test_without_a_table_there_has_to_be_a_file(rate):
     code, _, err = rate("--rater", "ann")
     assert code == 2
     assert "expected a table of texts, or a file to go on with" in err
+
+
+@pytest.mark.parametrize("cut_short_after", [None, "journal_mode = wal"])
+def test_a_file_whose_making_was_cut_short_is_made_again(rate, table, db, cut_short_after):
+    db.touch()
+    if cut_short_after:
+        with closing(sqlite3.connect(db)) as connection:
+            connection.execute(f"PRAGMA {cut_short_after}")
+        assert db.stat().st_size
+    code, _, err = rate("--rater", "ann")
+    assert code == 2
+    assert "holds nothing yet" in err
+    code, links, _ = rate(table, "--rater", "ann", "--question", "Rude?")
+    assert (code, list(links)) == (0, ["ann"])
+    with RatingBook.open(db) as book:
+        assert (book.n_items, book.terms.question) == (12, "Rude?")
+
+
+@pytest.mark.parametrize("other", ["text,category\n", "folder", "database"])
+def test_what_is_no_file_of_ratings_stays_as_it_was(rate, table, db, other):
+    if other == "folder":
+        db.mkdir()
+    elif other == "database":
+        with closing(sqlite3.connect(db)) as connection:
+            connection.execute("CREATE TABLE mine (x)")
+    else:
+        db.write_text(other * 50, "utf-8")
+    before = None if db.is_dir() else db.read_bytes()
+    code, _, err = rate(table, "--rater", "ann")
+    assert code == 2
+    assert "ratings.db" in err.splitlines()[-1]
+    assert before is None or db.read_bytes() == before
 
 
 def test_a_port_that_is_taken_is_told_before_links_are_made(run, table, db):

@@ -1,3 +1,4 @@
+import shutil
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -6,8 +7,9 @@ import numpy as np
 import pytest
 
 from lmaudit.errors import InputError
-from lmaudit.ratings.book import MOST_EVENTS_PER_PLACE, RatingBook, read_collected
+from lmaudit.ratings.book import RatingBook, read_collected
 from lmaudit.ratings.collected import Item
+from lmaudit.ratings.diary import MOST_EVENTS_PER_PLACE
 from lmaudit.ratings.event import Event
 from lmaudit.ratings.terms import Terms
 
@@ -244,3 +246,29 @@ def test_what_is_no_event_is_refused(wrong):
     assert Event.model_validate(right)
     with pytest.raises(ValueError, match="validation error"):
         Event.model_validate({**right, **wrong})
+
+
+def test_the_file_alone_holds_texts_raters_and_what_was_folded_in(book, path, tmp_path):
+    token = book.new_token("ann")
+    (ann, _) = book.raters()
+    book.add_events([(ann, rated(1, 0, 3))])
+    copied = shutil.copy(path, tmp_path / "before.db")
+    book.fold_in()
+    folded = shutil.copy(path, tmp_path / "after.db")
+    with RatingBook.open(copied) as alone:
+        assert alone.items() == ITEMS
+        assert [rater.name for rater in alone.raters()] == ["ann", "ben"]
+        assert alone.rater_of(token).name == "ann"
+        assert alone.history(alone.raters()[0]) == []
+    with RatingBook.open(folded) as alone:
+        assert [one.value for _, one in alone.history(alone.raters()[0])] == [3]
+
+
+def test_opening_and_closing_fold_in_what_a_killed_process_left(book, path, tmp_path):
+    (ann, _) = book.raters()
+    for number, done in enumerate((lambda: RatingBook.open(path).close(), book.close)):
+        book.add_events([(ann, rated(number, 0, 3))])
+        done()
+        with RatingBook.open(shutil.copy(path, tmp_path / f"{number}.db")) as alone:
+            assert len(alone.history(ann)) == number + 1
+    book.close()

@@ -2,8 +2,10 @@
 
 import json
 import re
+import shutil
 import sqlite3
 import threading
+import time
 
 import pytest
 from starlette.testclient import TestClient
@@ -309,3 +311,17 @@ def test_a_file_that_another_process_holds_is_tried_again_later(served, monkeypa
     other.close()
     assert served.send(served.ann, rating(1)).json() == {"refused": [""]}
     assert len(served.book.history(served.book.raters()[0])) == 1
+
+
+def test_what_is_served_gets_into_the_file_itself(served, tmp_path, monkeypatch):
+    monkeypatch.setattr("lmaudit.ratings.desk._FOLD_AFTER_S", 0.01)
+    for number in range(2):  # each write after a pause is folded in anew
+        assert served.send(served.ann, rating(number)).json() == {"refused": [""]}
+        deadline = time.monotonic() + 10
+        n_there = 0
+        while n_there <= number and time.monotonic() < deadline:
+            time.sleep(0.05)
+            served.ask("GET", "/")  # the client's event loop runs while it is asked something
+            with RatingBook.open(shutil.copy(served.path, tmp_path / "copy.db")) as alone:
+                n_there = len(alone.history(alone.raters()[0]))
+        assert n_there == number + 1

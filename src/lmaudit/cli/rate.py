@@ -97,16 +97,18 @@ def _need_packages() -> None:
 
 def _opened(table: Path | None, db: Path, text_column: str, given: dict[str, Any]) -> RatingBook:
     from lmaudit.ratings.book import RatingBook
+    from lmaudit.ratings.layout import holds_nothing
     from lmaudit.ratings.terms import Terms
     from lmaudit.ratings.texts import texts_of_file
 
-    there = db.exists() and (not db.is_file() or db.stat().st_size > 0)
-    if table is None and not there:
-        raise InputError(f"expected a table of texts, or a file to go on with: {printable(db)} is not there")
+    new = holds_nothing(db)
+    if table is None and new:
+        lacks = "holds nothing yet" if db.exists() else "is not there"
+        raise InputError(f"expected a table of texts, or a file to go on with: {printable(db)} {lacks}")
     texts = None if table is None else texts_of_file(table, text_column)
     _note_problems(() if texts is None else texts.problems)
     wanted = {name: value for name, value in given.items() if value is not None}
-    if texts is not None and not there:
+    if texts is not None and new:
         return RatingBook.create(db, texts.items, replace(Terms(), **wanted))
     book = RatingBook.open(db)
     try:

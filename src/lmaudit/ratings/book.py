@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -16,16 +17,14 @@ from typing import Self
 import numpy as np
 
 from lmaudit.errors import InputError
-from lmaudit.migrations import transaction, utc_now
+from lmaudit.migrations import transaction
 from lmaudit.ratings.collected import Collected, Item
+from lmaudit.ratings.diary import insert_event
 from lmaudit.ratings.event import Event
-from lmaudit.ratings.layout import connect, is_empty, told_in_one_line, upgrade, write_new
+from lmaudit.ratings.layout import connect, fold_in, is_empty, told_in_one_line, upgrade, write_new
 from lmaudit.ratings.roster import find_raters, insert_rater, insert_token, read_raters
 from lmaudit.ratings.terms import Answer, Rater, Terms
 from lmaudit.records import printable
-
-MOST_EVENTS_PER_PLACE = 100
-"""On average over a rater's places: more is no rating, and the disk is not theirs to fill."""
 
 
 class RatingBook:
@@ -61,10 +60,6 @@ class RatingBook:
             InputError: the file is there with other texts or other terms, is no file of ratings, or cannot be written.
         """
         path = Path(path)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"cannot use ratings {printable(path)}: {error.strerror}; choose another --db") from error
         with told_in_one_line(path):
             connection = connect(path, "rwc")
             try:
@@ -72,6 +67,7 @@ class RatingBook:
                     if is_empty(connection):
                         write_new(connection, items, terms or Terms())
                 upgrade(connection, path)
+                fold_in(connection)
                 book = cls(path, connection)
                 book.check_same(items, terms)
             except BaseException:
@@ -93,6 +89,7 @@ class RatingBook:
             connection = connect(path, "rw")
             try:
                 upgrade(connection, path)
+                fold_in(connection)  # whoever wrote last may have been killed
                 return cls(path, connection)
             except BaseException:
                 connection.close()
@@ -104,7 +101,7 @@ class RatingBook:
         Raises:
             InputError: the name is there with another group.
         """
-        with told_in_one_line(self.path), transaction(self._connection):
+        with self._joining():
             return insert_rater(self._connection, name, group, self.terms, self.n_items)
 
     def new_token(self, name: str) -> str:
@@ -113,8 +110,14 @@ class RatingBook:
         Raises:
             InputError: there is no such rater.
         """
-        with told_in_one_line(self.path), transaction(self._connection):
+        with self._joining():
             return insert_token(self._connection, name)
+
+    @contextmanager
+    def _joining(self) -> Iterator[None]:
+        with told_in_one_line(self.path), transaction(self._connection):
+            yield
+        self.fold_in()
 
     def rater_of(self, token: str) -> Rater | None:
         """Whose token it is; None: nobody's, or no longer."""
@@ -164,26 +167,7 @@ class RatingBook:
             For each event why it was refused; '': it is kept, now or since it first came.
         """
         with told_in_one_line(self.path), transaction(self._connection):
-            return [self._add(rater, event) for rater, event in events]
-
-    def _add(self, rater: Rater, event: Event) -> str:
-        if event.place >= rater.n_places:
-            return "there is no such place"
-        row = (event.place, event.kind.value, event.value, event.comment, event.took_ms)
-        known = self._connection.execute(
-            "SELECT place, kind, value, comment, took_ms FROM events WHERE rater = ? AND event_id = ?",
-            (rater.number, event.id),
-        ).fetchone()
-        if known is not None:
-            return "" if known == row else "the id was used for something else"
-        counted = "SELECT count(*) FROM events WHERE rater = ?"
-        if self._connection.execute(counted, (rater.number,)).fetchone()[0] >= MOST_EVENTS_PER_PLACE * rater.n_places:
-            return "too many changes"
-        self._connection.execute(
-            "INSERT INTO events (rater, place, kind, value, comment, took_ms, event_id, at) VALUES (?,?,?,?,?,?,?,?)",
-            (rater.number, *row, event.id, utc_now()),
-        )
-        return ""
+            return [insert_event(self._connection, rater, event) for rater, event in events]
 
     def history(self, rater: Rater) -> list[tuple[str, Event]]:
         """Everything that a rater did, oldest first, each with the time at which it was stored (UTC, ISO 8601)."""
@@ -213,8 +197,14 @@ class RatingBook:
         if terms is not None and terms != self.terms:
             raise InputError(f"{name} was made with {self.terms}, got {terms}: these are fixed; choose another --db")
 
+    def fold_in(self) -> None:
+        """See `layout.fold_in`."""
+        fold_in(self._connection)
+
     def close(self) -> None:
         """Close the file. Closing twice is harmless."""
+        with suppress(sqlite3.ProgrammingError):  # closed already
+            self.fold_in()  # the last one to close it does so anyway; another process may have it open
         self._connection.close()
 
     def __enter__(self) -> Self:

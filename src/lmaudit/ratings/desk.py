@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Sequence
+from contextlib import suppress
 
 from lmaudit.ratings.book import RatingBook
 from lmaudit.ratings.event import Event
 
+_FOLD_AFTER_S = 1.0
+"""How old an event may be that stands in the write-ahead file alone."""
 _Waiting = tuple[str, Sequence[Event], "asyncio.Future[list[str] | None]"]
 
 
@@ -23,6 +27,7 @@ class Desk:
     def __init__(self, book: RatingBook) -> None:
         self._book = book
         self._waiting: list[_Waiting] = []
+        self._folding = False
 
     async def store(self, token: str, events: Sequence[Event]) -> list[str] | None:
         """Keep events of whoever has this token; when this returns they are on the disk.
@@ -46,9 +51,17 @@ class Desk:
                 if not done.cancelled():
                     done.set_exception(error)
             return
+        if not self._folding:
+            self._folding = True
+            asyncio.get_running_loop().call_later(_FOLD_AFTER_S, self._fold_in)
         for (_, _, done), answer in zip(batch, answers, strict=True):
             if not done.cancelled():  # the client has gone: what it sent is kept all the same
                 done.set_result(answer)
+
+    def _fold_in(self) -> None:
+        self._folding = False
+        with suppress(sqlite3.ProgrammingError):  # the book was closed meanwhile, which does the same
+            self._book.fold_in()
 
     def _add(self, batch: Sequence[_Waiting]) -> list[list[str] | None]:
         raters = self._book.raters_of([token for token, _, _ in batch])

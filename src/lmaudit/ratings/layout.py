@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from lmaudit import __version__
@@ -158,9 +158,16 @@ def told_in_one_line(path: Path) -> Iterator[None]:
 def connect(path: Path, mode: str) -> sqlite3.Connection:
     """A connection in write-ahead mode, for use in one thread at a time; `mode` as in SQLite's URIs (rw, rwc).
 
+    With rwc the file's folders are made where missing.
+
     Raises:
-        InputError: the file is something else than ratings; it is left as it was.
+        InputError: the file is something else than ratings (it is left as it was), or its folder cannot be made.
     """
+    if mode == "rwc":
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"cannot use ratings {printable(path)}: {error.strerror}; choose another --db") from error
     uri = f"{path.resolve().as_uri()}?mode={mode}"
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=LOCK_TIMEOUT_S, check_same_thread=False)
     try:
@@ -172,6 +179,16 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def fold_in(connection: sqlite3.Connection) -> None:
+    """Bring what stands in the write-ahead file into the file itself, so that a copy of it alone holds everything.
+
+    It waits for nobody: what another process reads or writes at this moment stays where it is until the next time. When
+    the disk refuses, nothing is lost either, because the write-ahead file keeps it all.
+    """
+    with suppress(sqlite3.OperationalError):
+        connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
 
 def upgrade(connection: sqlite3.Connection, path: Path) -> None:
@@ -203,6 +220,18 @@ def write_new(connection: sqlite3.Connection, items: Sequence[Item], terms: Term
     # Last, because it closes the list of texts.
     row = (1, secrets.token_hex(16), utc_now(), __version__, *asked)
     connection.execute("INSERT INTO collection VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+
+
+def holds_nothing(path: Path) -> bool:
+    """Whether a file is missing or was never laid out: its making was cut short, and can begin again.
+
+    Raises:
+        InputError: it is another kind of file.
+    """
+    if not path.exists() or (path.is_file() and path.stat().st_size == 0):
+        return True
+    with told_in_one_line(path), closing(connect(path, "rw")) as connection:
+        return is_empty(connection)
 
 
 def is_empty(connection: sqlite3.Connection) -> bool:
