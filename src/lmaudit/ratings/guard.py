@@ -37,12 +37,16 @@ class Limits:
     Attributes:
         body_bytes: longest request.
         body_s: how long it may take to arrive.
+        headers_s: how long a connection may take to bring the head of a request, or bring none.
+        connections: at once; one more takes the place of the one that has longest asked nothing.
         per_address: requests from one address, a hall full of raters behind one router included.
         per_rater: requests with one token.
     """
 
     body_bytes: int = 65_536
     body_s: float = 10.0
+    headers_s: float = 10.0
+    connections: int = 512
     per_address: Rate = field(default=Rate(per_s=1000, burst=2000))
     per_rater: Rate = field(default=Rate(per_s=20, burst=100))
 

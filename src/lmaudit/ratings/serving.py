@@ -14,7 +14,6 @@ from lmaudit.ratings.guard import LOOPBACK_NAMES, Limits
 from lmaudit.records import printable
 
 _LAST_WORDS_S = 5
-_MOST_AT_ONCE = 512  # connections
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -84,8 +83,10 @@ def serve(
     """
     import uvicorn
 
+    from lmaudit.ratings.connections import patient_for
     from lmaudit.ratings.server import rating_app
 
+    limits = limits or Limits()
     config = uvicorn.Config(
         rating_app(book, names, limits),
         access_log=False,  # addresses of raters are nobody's business, and tokens never stand in paths
@@ -95,11 +96,11 @@ def serve(
         proxy_headers=False,  # nobody can pass for another address
         ws="none",
         lifespan="off",
-        limit_concurrency=_MOST_AT_ONCE,
+        limit_concurrency=limits.connections,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=_LAST_WORDS_S,
         h11_max_incomplete_event_size=16_384,
-        http="h11",
+        http=patient_for(limits.headers_s),
     )
     server = uvicorn.Server(config)
     if ready is not None:
