@@ -169,6 +169,23 @@ def test_keys_can_be_switched_off_and_a_key_held_down_counts_once(page, server):
     assert [event.value for event in kept(server, "eve")[0]] == [3, 4]
 
 
+@pytest.mark.parametrize("show", [False, True])
+def test_skip_pressed_twice_skips_one_text(chromium, tmp_path, show):
+    table = write_table(tmp_path / "mine.csv", 5)
+    with Server(tmp_path, "ann", table) as server, chromium.new_context() as context:
+        page = context.new_page()
+        begin(page, server.links["ann"], show)
+        page.wait_for_timeout(TOO_FAST_MS)
+        # In the page, because keys sent one by one can come slower than a finger.
+        page.evaluate("for (const _ of 'kk') document.dispatchEvent(new KeyboardEvent('keydown', { key: 'k' }))")
+        assert page.inner_text("#place") == "Text 2 of 5"
+        page.wait_for_timeout(TOO_FAST_MS)
+        page.evaluate("for (const _ of '12') document.getElementById('skip').click()")
+        assert page.inner_text("#place") == "Text 3 of 5"
+        settle(page)
+        assert [event.kind for event in kept(server, "ann")[0]] == ["skip", "skip"]
+
+
 @pytest.mark.parametrize("width", [320, 768, 1280])
 def test_question_and_scale_are_in_sight_whatever_the_width_and_the_text(chromium, tmp_path, width):
     table = tmp_path / "odd.csv"

@@ -5,6 +5,7 @@ const DAY_MS = 86400000;
 
 export class Clock {
   constructor() {
+    this.madeMs = performance.now(); // when the text was laid before the rater, hidden or not
     this.beforeMs = 0; // until it was last hidden
     this.sinceMs = null; // null: hidden now
   }
@@ -20,6 +21,10 @@ export class Clock {
   tookMs() {
     const nowMs = this.sinceMs === null ? 0 : performance.now() - this.sinceMs;
     return Math.min(DAY_MS, Math.round(this.beforeMs + nowMs));
+  }
+
+  justLaid() {
+    return performance.now() - this.madeMs < TOO_FAST_MS;
   }
 
   tooFast() {

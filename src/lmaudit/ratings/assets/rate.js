@@ -138,7 +138,7 @@ function store() {
 }
 
 function skip() {
-  if (!texts.has(at)) return;
+  if (!texts.has(at) || clock.justLaid()) return;
   record({ place: at, kind: "skip", took_ms: clock.tookMs() });
   moveOn("Skipped.");
 }
