@@ -148,6 +148,64 @@ def test_a_summary_of_other_scores_does_not_count(tmp_path, content):
     assert read_scores(path).summary is None
 
 
+KEYS = [*summary_of(scored_of(HOSTILE), agreement(scored_of(HOSTILE), resamples=50)), "scores_sha256"]
+
+
+@pytest.mark.parametrize("name", [name for name in KEYS if name != "scores_sha256"])
+@pytest.mark.parametrize("value", ["missing", "<b>ann</b>", -1, [["ann"]], {"ann": 1}, float("nan"), True])
+def test_a_summary_that_was_edited_is_one_line(tmp_path, name, value):
+    path = written(tmp_path / "s.csv", scored_of(HOSTILE))
+    told = json.loads(summary_path(path).read_text(encoding="utf-8"))
+    del told[name]
+    if value != "missing":
+        told[name] = value
+    summary_path(path).write_text(json.dumps(told), encoding="utf-8")
+    if (name, value) in ALLOWED:
+        assert read_scores(path).summary[name] == value
+        return
+    with pytest.raises(InputError, match=r"s\.summary\.json is not as `lmaudit scores` wrote it: ") as raised:
+        read_scores(path)
+    assert len(str(raised.value).splitlines()) == 1
+
+
+# What a rater was asked is free text, a seed any whole number, and a coefficient may be negative.
+ALLOWED = [("question", "<b>ann</b>"), ("seed", -1), ("mean_spearman", -1), ("mean_consistency", -1)]
+
+
+@pytest.mark.parametrize(
+    ("edit", "says"),
+    [
+        (lambda told: told.update(ann="ann"), "ann: "),
+        (lambda told: told["left_out"].append("ann rated nothing"), "left_out: "),
+        (lambda told: told["categories"][0].update(mean="ann"), "categories.mean: "),
+        (lambda told: told["categories"][0].pop("alpha"), "categories.alpha: "),
+        (lambda told: told["alpha"].update(rater="ann"), "alpha.rater: "),
+        (lambda told: told.update(mapping="rank"), "mapping_means: "),
+        (lambda told: told.update(n_toxic=1000), "n_toxic <= "),
+        (lambda told: told.update(threshold=0.4), "threshold: expected 0.5"),
+    ],
+)
+def test_words_that_lmaudit_does_not_write_stay_out_of_what_is_published(tmp_path, edit, says):
+    path = written(tmp_path / "s.csv", scored_of(HOSTILE))
+    told = json.loads(summary_path(path).read_text(encoding="utf-8"))
+    edit(told)
+    summary_path(path).write_text(json.dumps(told), encoding="utf-8")
+    with pytest.raises(InputError, match=says):
+        read_scores(path)
+
+
+def test_every_reason_for_leaving_a_rater_out_is_of_the_form(tmp_path):
+    rng = np.random.default_rng(0)
+    values = rng.integers(0, 11, (5, 20)).astype(float)
+    again = np.full(values.shape, np.nan)
+    values[1], values[2, 2:], values[3] = np.nan, np.nan, 3
+    again[4, :10] = 10 - values[4, :10]
+    items = tuple(Item(str(t), f"text {t}") for t in range(20))
+    scored = score(Collected(tuple("abcde"), ("",) * 5, items, values, again))
+    assert len(scored.left_out) == 4
+    assert len(read_scores(written(tmp_path / "s.csv", scored)).summary["left_out"]) == 4
+
+
 def test_a_score_that_was_edited_loses_its_summary(tmp_path):
     path = written(tmp_path / "s.csv", scored_of(HOSTILE))
     first = json.dumps(read_scores(path).texts[0].score)

@@ -24,6 +24,7 @@ from lmaudit.datasets.table import Row, read_table
 from lmaudit.errors import InputError
 from lmaudit.ratings.collected import Item
 from lmaudit.ratings.scores import THRESHOLD, Scored
+from lmaudit.ratings.summary_form import check_summary
 from lmaudit.records import as_number, guarded, printable
 
 COLUMNS = ("id", "text", "category", "tag", "score", "low", "high", "label", "n_raters", "spread", VERSION)
@@ -161,7 +162,7 @@ def read_scores(path: Path) -> ScoresFile:
     """Read what `write_scores` wrote; rows that cannot be used are named in `problems`.
 
     Raises:
-        InputError: it cannot be read, or is no file of scores.
+        InputError: it cannot be read, or is no file of scores; or its summary is of these scores and was edited.
     """
     table = read_table(path)
     table.require("text", VERSION)
@@ -201,5 +202,13 @@ def _summary_beside(path: Path, sha256: str) -> dict[str, Any] | None:
         summary = json.loads(summary_path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
-    known = isinstance(summary, dict) and summary.get("scores_sha256") == sha256
-    return summary if known else None
+    if not isinstance(summary, dict) or summary.get("scores_sha256") != sha256:
+        return None
+    try:
+        check_summary(summary)
+    except InputError as error:
+        name = printable(summary_path(path))
+        raise InputError(
+            f"{name} is not as `lmaudit scores` wrote it: {printable(error)}; write it again, or remove it"
+        ) from error
+    return summary
