@@ -9,6 +9,7 @@ from contextlib import closing, suppress
 
 import pytest
 
+from lmaudit.errors import InputError
 from lmaudit.ratings.book import RatingBook
 from lmaudit.ratings.event import Event
 
@@ -114,6 +115,39 @@ def test_what_does_not_fit_is_told_in_one_line(rate, table, db, arguments, says)
             assert book.raters() == []
 
 
+@pytest.mark.parametrize(
+    ("first", "other"), [("ann", "Ann"), ("ann", "ANN"), ("ann b", "ann  b"), ("ren\u00e9", "RENE\u0301")]
+)
+def test_names_that_look_alike_are_refused_and_nothing_is_written(rate, table, db, first, other):
+    code, _, err = rate(table, "--raters", f"{first},{other}")
+    assert code == 2
+    assert "looks like" in err
+    assert rate(table, "--rater", first)[0] == 0
+    code, _, err = rate("--raters", f"ben,{other}")
+    assert code == 2
+    assert f"looks like {first}" in err
+    with RatingBook.open(db) as book:
+        assert [rater.name for rater in book.raters()] == [first]
+        with pytest.raises(InputError, match="looks like"):
+            book.add_rater(other)
+
+
+def test_both_spellings_of_an_accent_are_one_name(rate, table, db):
+    composed, apart = "Ren\u00e9", "Rene\u0301"
+    assert rate(table, "--rater", composed, "--rater", apart)[2].count("named twice") == 1
+    _, first, _ = rate(table, "--rater", apart, "--group", f"{composed}=north")
+    assert list(first) == [composed]
+    assert rate("--rater", composed, "--group", f"{apart}=north")[:2] == (0, {})
+    code, second, err = rate("--new-link", apart)
+    assert code == 0
+    assert "still work" not in err
+    with RatingBook.open(db) as book:
+        (rater,) = book.raters()
+        assert (rater.name, rater.group) == (composed, "north")
+        assert book.rater_of(second[composed].partition("#")[2]) == rater
+        assert book.add_rater(apart) is False
+
+
 def test_without_a_table_there_has_to_be_a_file(rate):
     code, _, err = rate("--rater", "ann")
     assert code == 2
@@ -152,6 +186,15 @@ def test_what_is_no_file_of_ratings_stays_as_it_was(rate, table, db, other):
     assert before is None or db.read_bytes() == before
 
 
+@pytest.mark.parametrize("name", ["--question", "--low", "--high"])
+@pytest.mark.parametrize("blank", ["", " ", "\t\n", "\u200b\u3000"])
+def test_blank_words_are_refused_before_the_file_is_made(rate, table, db, name, blank):
+    code, _, err = rate(table, "--rater", "ann", name, blank)
+    assert code == 2
+    assert f"{name}: expected words, got none" in err
+    assert not db.exists()
+
+
 def test_a_port_that_is_taken_is_told_before_links_are_made(run, table, db):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         code, out, err = run("rate", table, "--rater", "ann", "--db", db, "--port", taken.getsockname()[1])
@@ -160,6 +203,31 @@ def test_a_port_that_is_taken_is_told_before_links_are_made(run, table, db):
     assert "choose another --port" in err
     with RatingBook.open(db) as book:
         assert book.raters() == []
+
+
+def test_links_are_printed_while_the_page_is_served_elsewhere(run, rate, table, db):
+    _, first, _ = rate(table, "--rater", "ann")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, out, err = run("rate", "--db", db, "--new-link", "ann", "--port", port)
+        assert (code, out) == (2, "")
+        assert "--no-serve" in err
+        more = ["--new-link", "ann", "--rater", "ben", "--no-serve", "--json"]
+        code, out, err = run("rate", "--db", db, *more, "--port", port)
+    assert code == 0
+    assert "serving" not in err
+    links = json.loads(out)["links"]
+    assert sorted(links) == ["ann", "ben"]
+    assert all(link.startswith(f"http://127.0.0.1:{port}/#") for link in links.values())
+    with RatingBook.open(db) as book:
+        assert book.rater_of(first["ann"].partition("#")[2]) is None
+        assert [book.rater_of(link.partition("#")[2]).name for link in links.values()] == list(links)
+    code, out, err = run("rate", "--db", db, "--rater", "eve", "--no-serve", "--port", "0")
+    assert (code, out) == (2, "")
+    assert "--no-serve needs the --port" in err
+    code, out, _ = run("rate", "--db", db, "--rater", "eve", "--no-serve", "--public-url", "https://rate.example.org")
+    assert code == 0
+    assert out.startswith("eve  https://rate.example.org/#")
 
 
 def test_beyond_this_machine_there_is_a_warning(rate, table):

@@ -53,6 +53,10 @@ def rate(
         str | None,
         typer.Option(help="How raters reach the page, where something stands in front of it.", metavar="URL"),
     ] = None,
+    no_serve: Annotated[
+        bool,
+        typer.Option("--no-serve", help="Print links of --rater and --new-link, for a page that is served already."),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Serve a page on which people rate texts; Ctrl-C stops it, and everything is stored already.
@@ -67,12 +71,15 @@ def rate(
     given = {"question": question, "low": low, "high": high, "repeats": repeats, "seed": seed}
     names, groups = _names(rater or [], raters), _groups(group or [])
     address = None if public_url is None else _base(public_url)
+    if no_serve:
+        address = address or address_of(host, _known(port))
+        with _opened(table, db, text_column, given) as book:
+            _give_links(book, names, groups, new_link or [], address, as_json)
+        return
     with _opened(table, db, text_column, given) as book, listen(host, port) as listening:
         listened = listening.getsockname()[1]
         address = address or address_of(host, listened)
-        tokens = _tokens(book, names, groups, new_link or [])
-        _print_links({name: f"{address}/#{token}" for name, token in tokens.items()}, address, as_json)
-        _note_known(book, tokens)
+        _give_links(book, names, groups, new_link or [], address, as_json)
         if not is_loopback(host):
             typer.echo(
                 "notice: everybody who reaches this machine can open the page, and links travel unencrypted; use a "
@@ -93,6 +100,20 @@ def _need_packages() -> None:
         import uvicorn  # noqa: F401
     except ImportError as error:
         raise InputError("the rating page needs two packages: pip install 'lmaudit[ratings]'") from error
+
+
+def _known(port: int) -> int:
+    if port == 0:
+        raise InputError("--no-serve needs the --port at which the page is served, or --public-url")
+    return port
+
+
+def _give_links(
+    book: RatingBook, names: list[str], groups: dict[str, str], renewed: list[str], address: str, as_json: bool
+) -> None:
+    tokens = _tokens(book, names, groups, renewed)
+    _print_links({name: f"{address}/#{token}" for name, token in tokens.items()}, address, as_json)
+    _note_known(book, tokens)
 
 
 def _opened(table: Path | None, db: Path, text_column: str, given: dict[str, Any]) -> RatingBook:
@@ -127,19 +148,25 @@ def _note_problems(problems: Sequence[str]) -> None:
 
 
 def _names(one_by_one: Iterable[str], at_once: str | None) -> list[str]:
-    names = [name.strip() for name in (*one_by_one, *(() if at_once is None else at_once.split(",")))]
-    for name in names:
+    from lmaudit.ratings.roster import check_apart, plain
+
+    names = [plain(name.strip()) for name in (*one_by_one, *(() if at_once is None else at_once.split(",")))]
+    for i, name in enumerate(names):
         if not name or len(name) > _LONGEST_NAME or not name.isprintable():
             raise InputError(f"expected names of raters, 1 to {_LONGEST_NAME} characters, got {name!r}")
         if names.count(name) > 1:
             raise InputError(f"the rater {name!r} is named twice; raters need names of their own")
+        check_apart(name, names[:i])
     return names
 
 
 def _groups(pairs: Iterable[str]) -> dict[str, str]:
+    from lmaudit.ratings.roster import plain
+
     groups: dict[str, str] = {}
     for pair in pairs:
         name, equals, group = (part.strip() for part in pair.rpartition("="))
+        name = plain(name)
         if not (name and equals and group) or not group.isprintable():
             raise InputError(f"expected --group RATER=GROUP, got {printable(pair)!r}")
         if groups.setdefault(name, group) != group:
@@ -156,12 +183,20 @@ def _base(url: str) -> str:
 
 def _tokens(book: RatingBook, names: Sequence[str], groups: dict[str, str], renewed: Sequence[str]) -> dict[str, str]:
     """Secrets of new raters and of those who get a new one; nothing is written when something does not fit."""
-    known = {rater.name for rater in book.raters()}
+    from lmaudit.ratings.roster import check_apart, plain
+
+    known = [rater.name for rater in book.raters()]
+    stored = {plain(name): name for name in known}
+    names, renewed = ([stored.get(plain(name), name) for name in some] for some in (names, renewed))
+    groups = {stored.get(plain(name), plain(name)): group for name, group in groups.items()}
     for name in (*groups, *renewed):
         if name not in known and name not in names:
             raise InputError(f"there is no rater {printable(name)}; add one with --rater")
     if not known and not names:
         raise InputError("nobody rates yet: name somebody with --rater NAME or --raters a,b,c")
+    for name in names:
+        if name not in known:
+            check_apart(name, known)
     # Groups of known raters are compared first, so that a wrong one leaves everything as it was.
     for name in sorted(dict.fromkeys([*names, *groups]), key=lambda name: name not in known):
         book.add_rater(name, groups.get(name, ""))

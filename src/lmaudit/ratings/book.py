@@ -57,9 +57,11 @@ class RatingBook:
             terms: None: the usual ones, or those of the file.
 
         Raises:
-            InputError: the file is there with other texts or other terms, is no file of ratings, or cannot be written.
+            InputError: a term is blank; the file is there with other texts or other terms, is no file of ratings, or
+                cannot be written.
         """
         path = Path(path)
+        (terms or Terms()).check_asked()
         with told_in_one_line(path):
             connection = connect(path, "rwc")
             try:
@@ -99,7 +101,7 @@ class RatingBook:
         """Let somebody rate, with an order of their own; False: the name is there already.
 
         Raises:
-            InputError: the name is there with another group.
+            InputError: the name is there with another group, or another name looks like it.
         """
         with self._joining():
             return insert_rater(self._connection, name, group, self.terms, self.n_items)

@@ -6,7 +6,8 @@ import hashlib
 import hmac
 import secrets
 import sqlite3
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Iterable, Sequence
 
 from lmaudit.errors import InputError
 from lmaudit.migrations import utc_now
@@ -15,8 +16,31 @@ from lmaudit.ratings.terms import Rater, Terms
 from lmaudit.records import printable
 
 
+def plain(name: str) -> str:
+    """A name of one spelling (NFC): an accent may be typed in two ways that nobody can tell apart."""
+    return unicodedata.normalize("NFC", name)
+
+
+def check_apart(name: str, others: Iterable[str]) -> None:
+    """Raise `InputError` where a new name is another one to a computer, and the same one to people."""
+    for other in others:
+        if _look(other) == _look(name):
+            raise InputError(f"rater {printable(name)} looks like {printable(other)}: give a name that nobody mixes up")
+
+
+def _look(name: str) -> str:
+    return " ".join(plain(plain(name).casefold()).split())
+
+
+def _stored(connection: sqlite3.Connection, name: str) -> str:
+    """The name as the file has it, or else as it would be stored."""
+    names = [stored for (stored,) in connection.execute("SELECT name FROM raters")]
+    return name if name in names else next((one for one in names if plain(one) == plain(name)), plain(name))
+
+
 def insert_rater(connection: sqlite3.Connection, name: str, group: str, terms: Terms, n_items: int) -> bool:
     """As `RatingBook.add_rater`."""
+    name = _stored(connection, name)
     known = connection.execute('SELECT "group" FROM raters WHERE name = ?', (name,)).fetchone()
     if known is not None:
         if group not in ("", known[0]):
@@ -25,6 +49,7 @@ def insert_rater(connection: sqlite3.Connection, name: str, group: str, terms: T
                 "fixed when a rater joins"
             )
         return False
+    check_apart(name, (other for (other,) in connection.execute("SELECT name FROM raters")))
     seed = order_seed(terms.seed, name)
     (number,) = connection.execute("SELECT count(*) FROM raters").fetchone()
     row = (number, name, group, secrets.token_hex(16), seed, utc_now())
@@ -37,7 +62,7 @@ def insert_rater(connection: sqlite3.Connection, name: str, group: str, terms: T
 
 def insert_token(connection: sqlite3.Connection, name: str) -> str:
     """As `RatingBook.new_token`."""
-    row = connection.execute("SELECT number FROM raters WHERE name = ?", (name,)).fetchone()
+    row = connection.execute("SELECT number FROM raters WHERE name = ?", (_stored(connection, name),)).fetchone()
     if row is None:
         raise InputError(f"there is no rater {printable(name)}; add one with --rater")
     token = secrets.token_urlsafe(32)

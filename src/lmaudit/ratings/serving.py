@@ -37,7 +37,10 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listening.close()
         where = f"{printable(host)} port {port}"
-        raise InputError(f"cannot listen on {where}: {error.strerror}; choose another --port or --host") from error
+        raise InputError(
+            f"cannot listen on {where}: {error.strerror}; choose another --port or --host, or, if the page is "
+            "served there already, print links with --no-serve"
+        ) from error
     return listening
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lmaudit.errors import InputError
 from lmaudit.ratings.collected import QUESTION
 
 
@@ -24,6 +25,12 @@ class Terms:
     high: str = "very likely"
     repeats: float = 0.08
     seed: int = 0
+
+    def check_asked(self) -> None:
+        """Raise `InputError` where raters would see nothing: a blank question, or a blank end of the scale."""
+        for name in ("question", "low", "high"):
+            if not any(c.isprintable() and not c.isspace() for c in getattr(self, name)):
+                raise InputError(f"--{name}: expected words, got none; leave it out for the usual ones")
 
 
 @dataclass(frozen=True)
