@@ -10,7 +10,8 @@ from collections.abc import Mapping
 
 from lmaudit import __version__
 
-_LIKE_A_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+# Also full-width signs, which some programs take for the narrow ones.
+_LIKE_A_FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
 
 
 def canonical_json(value: object) -> str:

@@ -160,6 +160,11 @@ def test_a_body_that_is_none_is_refused(served, body):
     assert served.book.history(served.book.raters()[0]) == []
 
 
+@pytest.mark.parametrize("record", [None, 1, "x", [], [1], True])
+def test_an_event_that_is_no_object_is_told_so(served, record):
+    assert served.send(served.ann, record, rating(1)).json() == {"refused": ["expected an object", ""]}
+
+
 def test_forms_of_other_pages_are_refused(served):
     body = json.dumps({"events": [rating(1)]})
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""):

@@ -169,9 +169,12 @@ def test_a_detector_that_is_not_there_is_told_before_anything_is_written(tmp_pat
 # ── the file ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@given(some_text)
+LIKE_A_FORMULA = "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20"
+
+
+@given(some_text | st.text(f"'{LIKE_A_FORMULA}a", min_size=1, max_size=6))
 def test_a_guarded_cell_is_no_formula_and_comes_back(text):
-    assert guarded(text)[0] not in "=+-@\t\r"
+    assert guarded(text)[0] not in LIKE_A_FORMULA
     assert unguarded(guarded(text)) == text
 
 

@@ -142,6 +142,8 @@ def _texts(token: str, first: str, book: RatingBook) -> Answered:
 
 def _event(record: object) -> Event | str:
     """What was sent, or why it is no event."""
+    if not isinstance(record, dict):
+        return "expected an object"
     try:
         return Event.model_validate(record)
     except ValidationError as error:
