@@ -89,6 +89,8 @@ def _renamed(model: Any, name: str) -> dict[str, Any]:
 def _text(path: Path, name: str) -> str:
     try:
         content = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+        if content.startswith(b"SQLite format 3"):
+            raise InputError(f"{name} is a study, no YAML; continue it with  lmaudit run --study {name} --resume")
         return content.decode("utf-8-sig")
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name, or what follows
         if isinstance(error, UnicodeDecodeError):

@@ -229,13 +229,13 @@ def objective_terms(*, lam: float = 1.0, lam_perp: float = 0.0, more: tuple[Any,
         raise invalid(error) from error
 
 
-def memberships(side: str, said: str | Sequence[str | Mapping[str, Any]]) -> tuple[Membership, ...]:
+def memberships(side: str, said: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]) -> tuple[Membership, ...]:
     """Classes of one side, written as lines ``CLASS?setting=value&…`` or as fields of `Membership`.
 
     Raises:
         InputError: a line or field that cannot be used.
     """
-    lines = [said] if isinstance(said, str) else said
+    lines = [said] if isinstance(said, str | Mapping) else said
     return tuple(_membership(side, line) for line in lines)
 
 
@@ -261,7 +261,10 @@ def _settings_of_a_class(line: str) -> dict[str, str]:
         if name not in _SETTINGS_OF_A_CLASS:
             near = get_close_matches(name, _SETTINGS_OF_A_CLASS, n=1)
             meant = f"did you mean {near[0]}? " if near else ""
-            raise ValueError(f"no such setting as {name!r}; {meant}allowed: {', '.join(_SETTINGS_OF_A_CLASS)}")
+            raise ValueError(
+                f"no such setting as {name!r}; {meant}allowed: {', '.join(_SETTINGS_OF_A_CLASS)}; "
+                "a source with settings goes behind a name: pets?source=words?file=pets.txt"
+            )
         if names.count(name) > 1:
             raise ValueError(f"{name} is given twice")
     return dict(pairs)

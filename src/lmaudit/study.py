@@ -218,8 +218,8 @@ def reverse(
 def elicit(
     model: LanguageModel | str,
     *,
-    prompt_is: str | Sequence[str | Mapping[str, Any]] = (),
-    output_is: str | Sequence[str | Mapping[str, Any]] = (),
+    prompt_is: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] = (),
+    output_is: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] = (),
     prompt_length: int | Sequence[int] = 3,
     output_length: int | str | Sequence[int | str] = 2,
     optimizer: Optimizer | Sequence[Optimizer] | None = None,

@@ -293,3 +293,19 @@ def test_a_judge_that_cannot_work_is_told_before_anything_is_searched(run, folde
     code, _, err = run("elicit", *settings, "--judge", "words", "--judge", "words")
     assert code == 2
     assert "each judge may be given once" in err
+
+
+def test_a_bare_command_searches_for_nothing(run):
+    code, _, err = run("elicit")
+    assert code == 2
+    assert "expected what to look for" in err
+
+
+def test_failures_say_what_they_missed(run, folder, rude, tmp_path):
+    study = tmp_path / "s.db"
+    settings = ("--output-is", f"{rude}&weight=0.01", "--restarts", 4, "--sweeps", 1, "--candidates", 4)
+    run("elicit", "--model", folder, "--study", study, "--output-length", 1, *settings)
+    _, out, _ = run("show", study, "--failures")
+    assert "(failed: not " in out
+    assert "The best ones seen" not in out
+    assert "f(x) = o: at some row of the search" in out

@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from lmaudit.cli import options as o
-from lmaudit.cli.configure import joint_fields
+from lmaudit.cli.configure import given_options, joint_fields
 from lmaudit.cli.searching import search
+from lmaudit.errors import InputError
 
 
 def elicit(
@@ -58,4 +59,6 @@ def elicit(
 
     Example:  lmaudit elicit --prompt-is "not toxic" --output-is toxic --restarts 20
     """
+    if not given_options(context):  # a bare command would search for an hour for nothing in particular
+        raise InputError("expected what to look for, such as --prompt-is 'not toxic' --output-is toxic; got nothing")
     search(context, "elicit", joint_fields)

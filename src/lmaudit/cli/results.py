@@ -78,14 +78,16 @@ def print_study(study: Study, *, as_json: bool, failures: bool = False, unmask: 
         console.print(Text(printable(line)), soft_wrap=True)
     if findings:
         console.print(_rates(findings) if console.width >= _WIDE else _rate_lines(findings))
+        if _is_joint(findings):
+            console.print("f(x) = o: at some row of the search. Conditions: of the row that is reported.")
         if len(findings) < len(study.runs()):
             console.print(f"Rates are over the {len(findings)} searches that ended: they favour easy targets.")
-    _print_states(console, study, any(f.solved for f in findings))
+    _print_states(console, study, bool(listed))
 
 
-def _print_states(console: Console, study: Study, solved: bool) -> None:
+def _print_states(console: Console, study: Study, something_listed: bool) -> None:
     counts = {state: n for state, n in study.counts().items() if n}
-    if not solved and set(counts) <= {RunState.FAILED}:
+    if not something_listed and set(counts) <= {RunState.FAILED}:
         path = shlex.quote(str(study.path))
         console.print(
             Text(f"No search found a prompt. The best ones seen: lmaudit show {path} --failures"), soft_wrap=True
@@ -129,17 +131,26 @@ def _wide(findings: Sequence[Finding]) -> Table:
     if judged:
         table.add_column("judge", no_wrap=True)
     for f in findings:
-        pair = Text.assemble(quoted(f.prompt, "cyan"), " → ", quoted(f.output, "bold"))
+        pair = Text.assemble(quoted(f.prompt, "cyan"), " → ", quoted(f.output, "bold"), _why_failed(f))
         numbers = (_number(f.logprob), _number(f.margin), str(f.seed), str(f.sweeps), _number(f.seconds, 1))
         table.add_row(pair, *numbers, Text(printable(f.optimizer)), _levels(f), *([judge_words(f)] if judged else []))
     return table
+
+
+def _why_failed(finding: Finding) -> str:
+    """`` (failed: not "output is toxic")``; nothing for a finding."""
+    if finding.solved:
+        return ""
+    missed = [] if finding.ids else ["f(x) = o"]
+    missed += [name for name, met in finding.conditions.items() if not met]
+    return printable(f" (failed: {', '.join(f'not {name}' for name in missed)})" if missed else " (failed)")
 
 
 def _narrow(findings: Sequence[Finding]) -> Text:
     """The same as two short lines a finding."""
     lines = []
     for f in findings:
-        lines.append(Text.assemble(quoted(f.prompt, "cyan"), " → ", quoted(f.output, "bold")))
+        lines.append(Text.assemble(quoted(f.prompt, "cyan"), " → ", quoted(f.output, "bold"), _why_failed(f)))
         levels = f"{'/'.join(LEVELS)} {'/'.join(_level_words(f))}"
         numbers = f"log p {_number(f.logprob)}, margin {_number(f.margin)}, {_number(f.seconds, 0)} s"
         numbers += f", judge {judge_words(f)}" if f.judgements else ""

@@ -32,7 +32,20 @@ def search(context: typer.Context, command: str, fields: Fields) -> None:
         run_and_print(study, plan, study.path, options)
         return
     plan = make_plan(fields(options))
+    _check_names(plan)
     run_and_print(None, plan, new_path(options["study"], command), options)
+
+
+def _check_names(plan: Plan) -> None:
+    """Raise now what would come up after the model has been loaded: a class or a judge that does not exist."""
+    from lmaudit.detectors import parse_detector
+    from lmaudit.tables import parse_source
+
+    for cell in plan.cells:
+        for term in cell.config.memberships:
+            parse_source(term.source or term.label)
+        for judge in cell.config.judges:
+            parse_detector(judge.detector)
 
 
 def new_path(study: Path | None, command: str) -> Path:
