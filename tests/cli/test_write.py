@@ -264,13 +264,15 @@ def test_typing_on_a_terminal(out, end):
     ours, theirs = pty.openpty()
     with start(out, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True, preexec_fn=_own) as process:
         os.close(theirs)
-        screen = _until(ours, "> ")
-        for text in (FRIENDLY, long, RUDE, "other", ":undo"):
-            os.write(ours, f"{text}\n".encode())
-            screen += _until(ours, "\n> ")
-        os.write(ours, end.encode())
-        screen += _until(ours, "texts kept")
-        assert process.wait(timeout=20) == 0
+        try:
+            screen = _until(ours, "> ")
+            for text in (FRIENDLY, long, RUDE, "other", ":undo"):
+                os.write(ours, f"{text}\n".encode())
+                screen += _until(ours, "\n> ")
+            screen += _until(ours, "texts kept", pressing=end)
+            assert process.wait(timeout=20) == 0
+        finally:
+            process.kill()
     os.close(ours)
     assert "dropped 1.000" in screen
     assert "2 of 4 texts kept (1 dropped, 1 withdrawn)" in screen
@@ -285,9 +287,16 @@ def _own():
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
-def _until(terminal, content):
-    screen, deadline_s = "", time.monotonic() + 30
+def _until(terminal, content, pressing=""):
+    """What the screen shows until `content` is there; a key that nothing answers is pressed again, as people do.
+
+    A terminal that is just being set up throws away what was typed before.
+    """
+    screen, deadline_s, press_s = "", time.monotonic() + 60, 0.0
     while content not in screen and time.monotonic() < deadline_s:
+        if pressing and not screen and time.monotonic() >= press_s:
+            os.write(terminal, pressing.encode())
+            press_s = time.monotonic() + 5
         if select.select([terminal], [], [], 1)[0]:
             screen += os.read(terminal, 65536).decode(errors="replace").replace("\r", "")
     assert content in screen, screen
