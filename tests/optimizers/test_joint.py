@@ -10,11 +10,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conversing import conversation
 from lmaudit.constraints import Overlap, overlapping_ids
 from lmaudit.optimizers import Arca, AutoPrompt, RandomSearch
 from lmaudit.search.drive import Checkpointed, Finished, Progress, Task
 from lmaudit.search.evaluate import Evaluator
-from lmaudit.search.query import Checkpoint, Linearise, Score
+from lmaudit.search.query import Linearise, Score
 from lmaudit.testing.contract import run
 from lmaudit.testing.joint import joint_audit, made_up_table
 from lmaudit.testing.tiny import save_tiny_model, tiny_model
@@ -119,19 +120,6 @@ def class_of(model, term):
         unknown=table.unknown,
         **{key: term[key] for key in ("weight", "per", "require", "threshold")},
     )
-
-
-def conversation(model, problem, optimizer, seed=5):
-    """(query, answer) pairs of one search."""
-    search, evaluator = optimizer.search(problem.space, seed), Evaluator(model)
-    pairs, query = [], next(search)
-    while True:
-        answer = None if isinstance(query, Checkpoint) else evaluator.evaluate([(problem, query)])[0]
-        pairs.append((query, answer))
-        try:
-            query = search.send(answer)
-        except StopIteration as stop:
-            return pairs, stop.value
 
 
 def forbidden_by(model):

@@ -5,11 +5,11 @@ import itertools
 import pytest
 import torch
 
+from conversing import conversation
 from lmaudit.audit import Audit
 from lmaudit.config import make_config, objective_terms
 from lmaudit.optimizers import Arca, AutoPrompt, RandomSearch
-from lmaudit.search.evaluate import Evaluator
-from lmaudit.search.query import Checkpoint, Linearise, Score
+from lmaudit.search.query import Linearise, Score
 from lmaudit.testing.tiny import FAMILIES, tiny_model
 from oracle import completes, objective_of_embedding, objectives
 
@@ -36,19 +36,6 @@ def prepare(model, target=TARGET, **settings):
     )
     reversal = Audit(config, model)
     return reversal, reversal.problem(reversal.outputs[target])
-
-
-def conversation(model, problem, optimizer, seed=5):
-    """(query, answer) pairs of one search."""
-    search, evaluator = optimizer.search(problem.space, seed), Evaluator(model)
-    pairs, query = [], next(search)
-    while True:
-        answer = None if isinstance(query, Checkpoint) else evaluator.evaluate([(problem, query)])[0]
-        pairs.append((query, answer))
-        try:
-            query = search.send(answer)
-        except StopIteration as stop:
-            return pairs, stop.value
 
 
 @pytest.mark.parametrize("name", SETTINGS)
