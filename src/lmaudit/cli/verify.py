@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lmaudit.cli.masking import offensive_sides
 from lmaudit.cli.options import (
     DeviceOption,
     DtypeOption,
@@ -19,6 +18,7 @@ from lmaudit.cli.options import (
     UnmaskOption,
 )
 from lmaudit.errors import InputError, StudyError
+from lmaudit.masking import offensive_sides
 from lmaudit.records import printable
 
 if TYPE_CHECKING:

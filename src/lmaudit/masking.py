@@ -22,13 +22,17 @@ def offensive_sides(study: Study) -> set[str]:
     }
 
 
+def sides_to_mask(finding: Finding, sides: set[str]) -> set[str]:
+    """Which of prompt and output are masked: those of `sides` (of its study), and those that a judge finds toxic."""
+    asked = sides | {str(j["on"]) for j in finding.judgements if j["toxic"]}
+    return {"prompt", "output"} if "whole" in asked else asked
+
+
 def masked_finding(finding: Finding, sides: set[str]) -> Finding:
     """The finding with its texts of these sides masked, and those that a judge finds toxic."""
-    sides = sides | {str(j["on"]) for j in finding.judgements if j["toxic"]}
-    if "whole" in sides:
-        sides |= {"prompt", "output"}
+    hidden = sides_to_mask(finding, sides)
     return replace(
         finding,
-        prompt=masked(finding.prompt) if "prompt" in sides else finding.prompt,
-        output=masked(finding.output) if "output" in sides else finding.output,
+        prompt=masked(finding.prompt) if "prompt" in hidden else finding.prompt,
+        output=masked(finding.output) if "output" in hidden else finding.output,
     )
