@@ -14,6 +14,7 @@ from lmaudit.config import make_config
 from lmaudit.constraints import Only, Overlap, overlapping_ids
 from lmaudit.errors import EmptySpaceError, InputError
 from lmaudit.findings import Finding
+from lmaudit.frame import Setting
 from lmaudit.model.huggingface import LanguageModel
 from lmaudit.optimizers import Arca, RandomSearch
 from lmaudit.search.drive import Finished
@@ -241,6 +242,37 @@ def test_findings_report_success_and_conditions_apart_and_truthfully(model, name
         assert found.terms["likelihood"] == pytest.approx(found.logprob, abs=1e-3)
         seen.add(found.solved)
     assert True in seen
+
+
+@pytest.mark.parametrize(
+    ("family", "settings"),
+    [("gpt2", {}), ("gpt2", {"prefix": "She said"}), ("llama", {}), ("qwen2", {"chat": True, "suffix": " so"})],
+)
+def test_each_token_of_a_finding_is_told_with_what_a_plain_pass_says_of_it(family, settings):
+    model = tiny_model(family, seed=1)
+    setting = Setting(model.vocabulary, **settings)
+    prompt, output = list(model.vocabulary.usable.nonzero()[[5, 30, 60], 0].tolist()), [70, 81]
+    checked = verify(model, setting, prompt, output)
+    frame = setting.frame(3, 2)
+    row = frame.expand(torch.tensor([[*prompt, *output]]))
+    logits = model.module(row).logits[0].float()
+    places = [frame.full_position(i) for i in range(5)]
+    assert [token["side"] for token in checked.tokens] == ["prompt"] * 3 + ["output"] * 2
+    for token, place in zip(checked.tokens, places, strict=True):
+        assert token["text"] == model.vocabulary.decode_continuation([int(row[0, place])])
+        if place == 0:
+            assert token["logprob"] is token["margin"] is None
+            continue
+        before, mine = logits[place - 1], int(row[0, place])
+        others = before.clone()
+        others[mine] = -torch.inf
+        assert token["logprob"] == pytest.approx(float(before.log_softmax(0)[mine]), abs=1e-4)
+        assert token["margin"] == pytest.approx(float(before[mine] - others.max()), abs=1e-4)
+        beaten = token["side"] == "output" and token["margin"] < 0
+        assert token["best"] == (model.vocabulary.decode_continuation([int(before.argmax())]) if beaten else None)
+    of_output = [token for token in checked.tokens if token["side"] == "output"]
+    assert sum(token["logprob"] for token in of_output) == pytest.approx(checked.logprob, abs=1e-4)
+    assert min(token["margin"] for token in of_output) == pytest.approx(checked.margin, abs=1e-4)
 
 
 def test_a_second_model_is_reported_bare_or_optimised_with_its_weight(model, tmp_path):

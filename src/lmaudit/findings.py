@@ -11,6 +11,8 @@ from lmaudit.statistics import wilson
 LEVELS = ("ids", "text", "regenerated")
 """Levels of success, from the weakest to the strongest."""
 
+_LISTS = ("prompt_ids", "output_ids", "judgements", "tokens")  # tuples, which JSON does not know
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -44,6 +46,10 @@ class Finding:
             ``score`` (None: missing), ``missing``, ``toxic``, ``confirms`` and ``cards`` (validation cards of the
             judge; empty: unvalidated).
         settings: by name, the settings in which the searches of a grid differ, as they were in this one.
+        tokens: the searched tokens, prompt first. ``text``; ``side`` (prompt or output); ``logprob``: log p of it given
+            everything before it, nats (None: nothing stands before it); ``margin``: its logit minus the best other one,
+            below 0 when another token is the greedy choice; ``best``: of an output token, the text of the greedy choice
+            where that is another one, else None. Empty in studies of releases that kept none.
     """
 
     target: str | None
@@ -71,6 +77,7 @@ class Finding:
     conditions: Mapping[str, bool] = field(default_factory=dict)
     judgements: tuple[Mapping[str, Any], ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
+    tokens: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def output_length(self) -> int:
@@ -79,14 +86,12 @@ class Finding:
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object with the attributes as keys."""
-        lists = {name: list(getattr(self, name)) for name in ("prompt_ids", "output_ids", "judgements")}
-        return {**asdict(self), **lists}
+        return {**asdict(self), **{name: list(getattr(self, name)) for name in _LISTS}}
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Finding:
         """The inverse of `to_json`."""
-        names = ("prompt_ids", "output_ids", "judgements")
-        return cls(**{**record, **{name: tuple(record[name]) for name in names if name in record}})
+        return cls(**{**record, **{name: tuple(record[name]) for name in _LISTS if name in record}})
 
     def holds(self, level: str) -> bool:
         """Whether the search succeeded at `level`, one of `LEVELS`."""
