@@ -25,6 +25,7 @@ from lmaudit.cli.models import models_app
 from lmaudit.cli.naturalness import naturalness
 from lmaudit.cli.publish import publish
 from lmaudit.cli.rate import rate
+from lmaudit.cli.report import report
 from lmaudit.cli.reverse import reverse
 from lmaudit.cli.run import run
 from lmaudit.cli.scores import scores
@@ -68,6 +69,7 @@ app.command()(elicit)
 app.command()(run)
 app.command()(show)
 app.command()(export)
+app.command()(report)
 app.command()(verify)
 app.command()(transfer)
 app.command()(naturalness)

@@ -1,0 +1,151 @@
+"""From studies to a report: every search once, with everything that was measured of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lmaudit import __version__
+from lmaudit.errors import StudyError
+from lmaudit.figures.gathering import gather
+from lmaudit.findings import Finding, Rate
+from lmaudit.masking import offensive_sides, sides_to_mask
+from lmaudit.migrations import utc_now
+from lmaudit.records import canonical_json, printable
+from lmaudit.report.behaviour import study_part
+from lmaudit.report.contents import JudgePart, Report, ReportedFinding
+from lmaudit.report import detector_part
+from lmaudit.report.gaps import gaps
+from lmaudit.report.rates import cost_rows, length_points, rate_rows
+from lmaudit.report.summary import summary
+from lmaudit.store import Run, Study
+
+Judging = tuple[str, ...]
+"""What tells two judges apart."""
+
+
+def build_report(studies: Sequence[Study]) -> Report:
+    """Everything that the page about these studies shows.
+
+    Args:
+        studies: open ones, at least one; a search that several of them hold comes once.
+
+    Raises:
+        StudyError: none was given, or there is nothing to report: no search and no benchmark.
+    """
+    if not studies:
+        raise StudyError("expected at least one study to report")
+    records = [record for study in studies for record in study.benchmarks()]
+    runs = [study.runs() for study in studies]
+    if not records and not any(runs):
+        names = ", ".join(printable(study.path) for study in studies)
+        raise StudyError(f"nothing to report: no search and no benchmark in {names}; run an audit first")
+    labels = _labels([study.path for study in studies])
+    parts = tuple(study_part(study, label) for study, label in zip(studies, labels, strict=True))
+    judges, findings = _with_judges(_reported(studies, runs))
+    ends = [item.finding for item in findings]
+    return Report(
+        made=utc_now(),
+        version=__version__,
+        studies=parts,
+        summary=summary(parts, ends),
+        gaps=gaps(studies, runs, findings, judges),
+        judges=judges,
+        rates=tuple(rate_rows(ends)),
+        lengths=tuple(length_points(ends)),
+        costs=tuple(cost_rows(ends)),
+        findings=tuple(findings),
+        detectors=tuple(getattr(detector_part, 'detector_parts', list)(records)),
+    )
+
+
+def _labels(paths: Sequence[Path]) -> list[str]:
+    """A short name for each study, and a different one: the file's, else the path, else with a number."""
+    for names in ([path.stem for path in paths], [str(path) for path in paths]):
+        if len(set(names)) == len(names):
+            return names
+    return [f"{path} ({number})" for number, path in enumerate(paths, 1)]
+
+
+def _reported(studies: Sequence[Study], runs: Sequence[Sequence[Run]]) -> list[ReportedFinding]:
+    """The ends of all searches, each once, in the order in which `gather` has them."""
+    found: dict[str, tuple[int, Run]] = {}
+    for place, (study, mine) in enumerate(zip(studies, runs, strict=True)):
+        for run in mine:
+            key = canonical_json([study.config_hash, study.environment.get("fingerprint"), run.spec])
+            if key not in found or found[key][1].result is None:
+                found[key] = place, run
+    ended = [(place, run) for place, run in found.values() if run.result is not None]
+    later = [_later(study) for study in studies]
+    sides = [offensive_sides(study) for study in studies]
+    return [
+        ReportedFinding(
+            study=place,
+            run=run.id,
+            finding=finding,
+            masked=tuple(sorted(sides_to_mask(finding, sides[place]) & {"prompt", "output"})),
+            judges=(),
+            **{name: tuple(records[run.id]) for name, records in later[place].items()},
+        )
+        for (place, run), finding in zip(ended, gather(studies).findings, strict=True)
+    ]
+
+
+def _later(study: Study) -> dict[str, Mapping[int, Sequence[Mapping[str, Any]]]]:
+    """What was measured of findings after their search, by run; of one thing measured again the newest."""
+    records: dict[str, Mapping[int, Sequence[Mapping[str, Any]]]] = {}
+    checked: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
+    for run_id, record in study.verifications():
+        checked[run_id].append(record)
+    records["verifications"] = checked
+    for name, kind, identity in (("transfers", "transfer", "target"), ("naturalness", "naturalness", "model")):
+        newest = {(m.run_id, canonical_json(m.record.get(identity))): m for m in study.measurements(kind)}
+        by_run: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
+        for measurement in newest.values():
+            by_run[measurement.run_id].append({"at": measurement.at, **measurement.record})
+        records[name] = by_run
+    return records
+
+
+def _with_judges(findings: Sequence[ReportedFinding]) -> tuple[tuple[JudgePart, ...], list[ReportedFinding]]:
+    """The judges of all findings, each once, and the findings with the places of theirs."""
+    from dataclasses import replace
+
+    said: dict[Judging, list[Mapping[str, Any]]] = {}
+    marked = []
+    for item in findings:
+        places = []
+        for judgement in item.finding.judgements:
+            key = _judging(judgement)
+            said.setdefault(key, []).append(judgement)
+            places.append(list(said).index(key))
+        marked.append(replace(item, judges=tuple(places)))
+    return tuple(_judge_part(judgements) for judgements in said.values()), marked
+
+
+def _judging(judgement: Mapping[str, Any]) -> Judging:
+    names = ("judge", "version", "on", "expect", "threshold")
+    return *(str(judgement.get(name)) for name in names), canonical_json(judgement["cards"])
+
+
+def _judge_part(judgements: Sequence[Mapping[str, Any]]) -> JudgePart:
+    first = judgements[0]
+    answers = [j["confirms"] for j in judgements if j["confirms"] is not None]
+    return JudgePart(
+        name=first["judge"],
+        version=str(first.get("version", "")),
+        on=first["on"],
+        expect=first["expect"],
+        threshold=first.get("threshold"),
+        confirmed=Rate.of(map(bool, answers)),
+        n_missing=len(judgements) - len(answers),
+        reasons=tuple(sorted({str(j["missing"]) for j in judgements if j["missing"]})),
+        cards=tuple(first["cards"]),
+    )
+
+
+def ends(findings: Sequence[ReportedFinding]) -> list[Finding]:
+    """The findings themselves."""
+    return [item.finding for item in findings]
