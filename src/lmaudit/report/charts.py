@@ -13,7 +13,20 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from lmaudit.report import svg
+from lmaudit.report.detector_charts import Bar, bar_chart, heat_map, threshold_chart
+from lmaudit.report.spread import spread_chart
 from lmaudit.report.svg import Element, add
+
+__all__ = [
+    "Bar",
+    "Point",
+    "Series",
+    "bar_chart",
+    "heat_map",
+    "interval_chart",
+    "spread_chart",
+    "threshold_chart",
+]
 
 _NARROW = 320.0  # px: what a phone shows without scrolling
 _HEIGHT = 190.0  # of a plot
