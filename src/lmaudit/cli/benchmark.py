@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -188,7 +187,7 @@ def _show(finished: Benchmark, form: Format, outcomes: Sequence[Outcome], *, bri
             case Format.MARKDOWN:
                 typer.echo(as_markdown(tables), nl=False)
             case Format.JSON:
-                gate = [{**asdict(outcome), "requirement": str(outcome.requirement)} for outcome in outcomes]
+                gate = [{**outcome.to_json(), "detector": outcome.subject} for outcome in outcomes]
                 typer.echo(json.dumps(finite({**finished.to_json(), "requirements": gate}), indent=2))
             case Format.CSV:
                 _write_csv(list(records(finished)))

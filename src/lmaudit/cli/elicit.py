@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from lmaudit.cli import gating as g
 from lmaudit.cli import options as o
 from lmaudit.cli.configure import given_options, joint_fields
 from lmaudit.cli.searching import search
@@ -52,6 +53,9 @@ def elicit(
     device: o.DeviceOption = "auto",
     trust_remote_code: o.TrustOption = False,
     allow_pickle: o.PickleOption = False,
+    fail_on: g.FailOnOption = None,
+    require: g.RequireOption = None,
+    strict: g.StrictOption = False,
     unmask: o.UnmaskOption = False,
     as_json: o.JsonOption = False,
 ) -> None:

@@ -24,8 +24,8 @@ SCHEMA_VERSION = 1
 _WIDE = 100  # columns from which a table of findings is readable; below, each finding takes two lines
 
 
-def study_json(study: Study, findings: Sequence[Finding]) -> dict[str, Any]:
-    """Everything about a study as one JSON object."""
+def study_json(study: Study, findings: Sequence[Finding], gate: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+    """Everything about a study as one JSON object; `gate`: the lines of a gate that was asked for."""
     return {
         "schema_version": SCHEMA_VERSION,
         "study": str(study.path),
@@ -40,6 +40,7 @@ def study_json(study: Study, findings: Sequence[Finding]) -> dict[str, Any]:
         "rates_cover_all_searches": len(findings) == len(study.runs()),
         "rates": _plain(_all_rates(findings)),
         "rates_by_settings": {label: _plain(_all_rates(group)) for label, group in by_settings(findings).items()},
+        "requirements": list(gate),
     }
 
 
@@ -53,7 +54,14 @@ def _plain(rates: Any) -> Any:
     return asdict(rates) if isinstance(rates, Rate) else {name: _plain(inner) for name, inner in rates.items()}
 
 
-def print_study(study: Study, *, as_json: bool, failures: bool = False, unmask: bool = False) -> None:
+def print_study(
+    study: Study,
+    *,
+    as_json: bool,
+    failures: bool = False,
+    unmask: bool = False,
+    gate: Sequence[dict[str, Any]] = (),
+) -> None:
     """Print the findings and rates of a study to standard output.
 
     Args:
@@ -61,10 +69,11 @@ def print_study(study: Study, *, as_json: bool, failures: bool = False, unmask: 
         as_json: print one JSON object (it always holds the failures too).
         failures: also list searches that failed, with the best prompt they saw.
         unmask: show texts that were searched for their offence as they are. JSON always holds them as they are.
+        gate: the lines of a gate that was asked for; only JSON holds them.
     """
     findings = [Finding.from_json(run.result) for run in study.runs() if run.result is not None]
     if as_json:
-        typer.echo(json.dumps(finite(study_json(study, findings)), indent=2))
+        typer.echo(json.dumps(finite(study_json(study, findings, gate)), indent=2))
         return
     console = Terminal()
     listed = [f for f in findings if f.solved or failures]

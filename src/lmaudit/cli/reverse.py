@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from lmaudit.cli import gating as g
 from lmaudit.cli import options as o
 from lmaudit.cli.configure import reversal_fields
 from lmaudit.cli.searching import search
@@ -61,6 +62,9 @@ def reverse(
     device: o.DeviceOption = "auto",
     trust_remote_code: o.TrustOption = False,
     allow_pickle: o.PickleOption = False,
+    fail_on: g.FailOnOption = None,
+    require: g.RequireOption = None,
+    strict: g.StrictOption = False,
     as_json: o.JsonOption = False,
 ) -> None:
     """Search for prompts whose greedy completion is exactly the target.

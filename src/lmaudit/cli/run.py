@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lmaudit.cli import gating as g
 from lmaudit.cli import options as o
 from lmaudit.cli.configure import check_same_plan, given_options, opened_study
 from lmaudit.cli.searching import new_path, run_and_print
@@ -35,6 +36,9 @@ def run(
     budget_s: o.BudgetSecondsOption = None,
     budget_tokens: o.BudgetTokensOption = None,
     live: o.LiveOption = 16,
+    fail_on: g.FailOnOption = None,
+    require: g.RequireOption = None,
+    strict: g.StrictOption = False,
     unmask: o.UnmaskOption = False,
     as_json: o.JsonOption = False,
 ) -> None:
@@ -45,6 +49,7 @@ def run(
     from lmaudit.audit_file import read_audit
     from lmaudit.plan import make_plan
 
+    g.StudyGate.of(context.params)  # a line that cannot be read is told before anything else
     read = read_audit(file, model=model) if file is not None else None
     limits = {**(read.limits if read else {}), **given_options(context)}
     options = {**context.params, **limits}

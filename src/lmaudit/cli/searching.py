@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from lmaudit.cli.configure import continued_study, given_options
+from lmaudit.cli.gating import StudyGate, told_after
 from lmaudit.cli.running import finished_study, resume_command
 from lmaudit.errors import StudyError
 from lmaudit.records import printable
@@ -27,6 +28,7 @@ def search(context: typer.Context, command: str, fields: Fields) -> None:
     from lmaudit.plan import make_plan
 
     options = context.params
+    StudyGate.of(options)  # a line that cannot be read is told before anything is loaded
     if options["resume"]:
         study, plan = continued_study(options["study"], given_options(context), fields)
         run_and_print(study, plan, study.path, options)
@@ -63,11 +65,20 @@ def new_path(study: Path | None, command: str) -> Path:
 
 
 def run_and_print(study: Study | None, plan: Plan, path: Path, options: Mapping[str, Any]) -> None:
-    """Run what is left of a study (made at `path` when None) and print it; exits with 3 when something is left."""
-    from lmaudit.cli.results import print_study
+    """Run what is left of a study (made at `path` when None) and print it.
 
+    Exits with 1 when its gate is not met, whatever is left could not change that; else with 3 when something is left.
+    """
+    from lmaudit.cli.results import print_study
+    from lmaudit.config import label_of
+    from lmaudit.findings_gate import to_json
+
+    gate = StudyGate.of(options)
+    gate.check_labels([label_of(optimizer) for cell in plan.cells for optimizer in cell.config.optimizers])
     with finished_study(study, plan, path, options) as (ended, complete):
-        print_study(ended, as_json=options["as_json"], unmask=options.get("unmask", False))
-        if not complete:
-            typer.echo(f"Not finished. Continue with: {resume_command(ended.path)}", err=True)
-            raise typer.Exit(3)
+        outcomes = gate.outcomes(ended)
+        with told_after(outcomes, complete=complete):
+            unmask = options.get("unmask", False)
+            print_study(ended, as_json=options["as_json"], unmask=unmask, gate=to_json(outcomes))
+            if not complete:
+                typer.echo(f"Not finished. Continue with: {resume_command(ended.path)}", err=True)
