@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lmaudit.records import printable
-from lmaudit.statistics import Estimate
+
+if TYPE_CHECKING:  # numpy takes a tenth of a second, and `lmaudit --help` shows no estimate
+    from lmaudit.statistics import Estimate
 
 _SHORT = 24  # characters of a name that a table can bear
 

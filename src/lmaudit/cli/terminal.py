@@ -1,15 +1,24 @@
-"""How things are shown in a terminal: hostile text is visible and harmless, and a closed pipe is no error."""
+"""How things are shown in a terminal: hostile text is visible and harmless, and a closed pipe is no error.
+
+Results go to standard output. What is said besides goes to standard error: through `notice` what ``--quiet`` silences,
+through ``typer.echo(…, err=True)`` what has to be known (errors, what is left to do).
+"""
 
 from __future__ import annotations
 
 import os
 import sys
+from contextvars import ContextVar
 from typing import NoReturn
 
+import typer
 from rich.console import Console
 from rich.text import Text
 
 from lmaudit.records import printable
+
+QUIET = ContextVar("QUIET", default=False)
+"""Whether ``--quiet`` was given: no progress, no notices."""
 
 
 class Terminal(Console):
@@ -33,6 +42,16 @@ def leave_quietly() -> NoReturn:
     # Python would complain when it flushes standard output at exit.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(0)
+
+
+def notice(message: str) -> None:
+    """One line on standard error that nobody has to read: ``--quiet`` silences it.
+
+    Args:
+        message: its text; what would act on a terminal is escaped.
+    """
+    if not QUIET.get():
+        typer.echo(printable(message), err=True)
 
 
 def quoted(text: str, style: str = "") -> Text:

@@ -1,4 +1,8 @@
-"""A line on standard error that says how far something is: updated on a terminal, repeated now and then elsewhere."""
+"""A line on standard error that says how far something is: updated on a terminal, repeated now and then elsewhere.
+
+A terminal here is one that can take a line back: not ``TERM=dumb``, and not a pipe, whatever ``FORCE_COLOR`` says of
+colours. ``--quiet`` silences the line.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from lmaudit.cli.terminal import QUIET
 from lmaudit.records import printable
 
 _PLAIN_EVERY_S = 15.0
@@ -23,12 +28,12 @@ class UpdatingLine:
     """
 
     def __init__(self, console: Console | None = None) -> None:
-        self.console = console or Console(stderr=True)
+        self.console = console or Console(stderr=True, quiet=QUIET.get())
         self._live = Live(console=self.console, refresh_per_second=4, transient=True)
         self._last_plain_s = time.monotonic()
 
     def __enter__(self) -> Self:
-        if self.console.is_terminal:
+        if self.console.file.isatty() and not self.console.is_dumb_terminal and not self.console.quiet:
             self._live.start()
         return self
 

@@ -22,6 +22,7 @@ from typing import Any
 from lmaudit import packaged
 from lmaudit.errors import InputError, ModelError
 from lmaudit.packaged import PackagedFile
+from lmaudit.suggestions import did_you_mean
 
 CONVERSION_VERSION = 1
 """Part of the folder's name: raised whenever the same GGUF file would give another folder."""
@@ -93,6 +94,11 @@ _MODELS = {
 }
 
 
+def names() -> list[str]:
+    """The short names of the catalog."""
+    return sorted(_MODELS)
+
+
 def is_catalogued(name: str) -> bool:
     """Whether ``name`` is a short name of the catalog."""
     return name in _MODELS
@@ -105,7 +111,8 @@ def lookup(name: str) -> CataloguedModel:
         InputError: There is none.
     """
     if name not in _MODELS:
-        raise InputError(f"expected a catalogued model ({', '.join(sorted(_MODELS))}), got {name!r}")
+        known = ", ".join(names())
+        raise InputError(f"expected a catalogued model ({known}), got {name!r}{did_you_mean(name, names())}")
     return _MODELS[name]
 
 
