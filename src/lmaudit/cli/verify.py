@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -17,15 +17,7 @@ from lmaudit.cli.options import (
     TrustOption,
     UnmaskOption,
 )
-from lmaudit.errors import InputError, StudyError
 from lmaudit.masking import offensive_sides
-from lmaudit.records import printable
-
-if TYPE_CHECKING:
-    from lmaudit.config import AuditConfig
-    from lmaudit.findings import Finding
-    from lmaudit.model.huggingface import LanguageModel
-    from lmaudit.store import Study
 
 
 def verify(
@@ -45,75 +37,29 @@ def verify(
 
     Example:  lmaudit verify study.db --dtype bfloat16
     """
-    from lmaudit.model.load import load_model, make_spec
+    from lmaudit.model.load import load_model
     from lmaudit.store import Study
+    from lmaudit.verification import check_searched, spec_for, verify_findings
 
     with Study.open(study) as opened:
-        if "model" not in opened.config:
-            raise StudyError(f"{printable(study)} holds no searches whose findings could be regenerated")
-        own = opened.config["model"]
-        chosen = {
-            "name": model or own["name"],
-            "revision": revision if model else revision or own["revision"],
-            "dtype": own["dtype"] if dtype == "auto" and not model else dtype,
-            "device": device,
-            "trust_remote_code": trust_remote_code or (not model and own["trust_remote_code"]),
-            "allow_pickle": allow_pickle or (not model and own["allow_pickle"]),
-        }
-        loaded = load_model(make_spec(**chosen))
-        records = _verify_all(opened, loaded)
+        check_searched(opened)
+        loaded = load_model(
+            spec_for(
+                opened,
+                model,
+                revision=revision,
+                dtype=dtype,
+                device=device,
+                trust_remote_code=trust_remote_code,
+                allow_pickle=allow_pickle,
+            )
+        )
+        opened.check_writable()
+        records = [record for _, record in verify_findings(opened, loaded)]
         _print(records, set() if unmask else offensive_sides(opened), as_json=as_json)
         lost = [r for r in records if r["regenerated_before"] and not r["regenerated"]]
         if lost and model is None:
             raise typer.Exit(1)
-
-
-def _verify_all(study: Study, model: LanguageModel) -> list[dict[str, Any]]:
-    """One record per finding; each is kept as soon as it is known."""
-    from lmaudit.findings import Finding
-    from lmaudit.plan import make_plan
-
-    cells = make_plan(study.config).cells
-    own = model.fingerprint() == study.environment.get("fingerprint")
-    records = []
-    for run in study.runs():
-        if run.result is None or not run.result["solved"]:
-            continue
-        finding = Finding.from_json(run.result)
-        same, completion, reason = _regenerated(model, cells[run.spec["cell"]].config, finding, own=own)
-        record = {
-            "model": model.name,
-            "fingerprint": model.fingerprint(),
-            "dtype": str(model.dtype).removeprefix("torch."),
-            "prompt": finding.prompt,
-            "output": finding.output,
-            "completion": completion,
-            "regenerated": same,
-            "reason": reason,
-            "regenerated_before": finding.regenerated,
-        }
-        study.add_verification(run.id, record)
-        records.append(record)
-    return records
-
-
-def _regenerated(
-    model: LanguageModel, config: AuditConfig, finding: Finding, *, own: bool
-) -> tuple[bool, str, str | None]:
-    """Whether the finding is regenerated, the completion, and why it could not be tried (None when it was)."""
-    from lmaudit.frame import Setting
-    from lmaudit.search.verify import regenerates
-
-    try:
-        setting = Setting(model.vocabulary, chat=config.chat, prefix=config.prefix, suffix=config.suffix)
-        output = finding.output_ids
-        if not own:  # the ids mean something else there: the text is what both share
-            output = tuple(
-                model.vocabulary.encode(finding.target or finding.output, parse_special=config.parse_special)
-            )
-        return *regenerates(model, setting, finding.prompt, output), None
-    except InputError as error:  # another model may have no way to write the target, or a shorter window
-        return False, "", str(error)
 
 
 def _print(records: list[dict[str, Any]], masked_sides: set[str], *, as_json: bool) -> None:
@@ -121,7 +67,7 @@ def _print(records: list[dict[str, Any]], masked_sides: set[str], *, as_json: bo
 
     from lmaudit.cli.terminal import Terminal, quoted
     from lmaudit.findings import Rate
-    from lmaudit.records import masked, printable
+    from lmaudit.records import masked
 
     rate = Rate.of(r["regenerated"] for r in records)
     if as_json:
