@@ -67,7 +67,7 @@ def _print(records: list[dict[str, Any]], masked_sides: set[str], *, as_json: bo
 
     from lmaudit.cli.terminal import Terminal, quoted
     from lmaudit.findings import Rate
-    from lmaudit.records import masked
+    from lmaudit.records import masked, printable
 
     rate = Rate.of(r["regenerated"] for r in records)
     if as_json:
