@@ -17,7 +17,7 @@ import typer
 from lmaudit.cli.options import JsonOption
 from lmaudit.cli.sheets import print_sheets
 from lmaudit.cli.stopping import second_interrupt_ends
-from lmaudit.cli.terminal import Terminal, leave_quietly
+from lmaudit.cli.terminal import Terminal, leave_quietly, notice
 from lmaudit.cli.updating import UpdatingLine
 from lmaudit.errors import InputError, StudyError
 from lmaudit.records import environment, finite, printable, safe_cell
@@ -169,11 +169,11 @@ def add_to_study(path: Path, finished: Benchmark) -> None:
 def _tell_problems(loaded: Dataset) -> None:
     if loaded.toxic.all() or not loaded.toxic.any():
         kind = "toxic" if loaded.toxic.all() else "not toxic"
-        typer.echo(f"notice: all {len(loaded)} texts are {kind}: half of what there is to know is missing", err=True)
+        notice(f"notice: all {len(loaded)} texts are {kind}: half of what there is to know is missing")
     for problem in loaded.problems[:_PROBLEMS_SHOWN]:
-        typer.echo(printable(f"notice: left out {problem}"), err=True)
+        notice(f"notice: left out {problem}")
     if len(loaded.problems) > _PROBLEMS_SHOWN:
-        typer.echo(f"notice: {len(loaded.problems) - _PROBLEMS_SHOWN} more rows left out; --json names all", err=True)
+        notice(f"notice: {len(loaded.problems) - _PROBLEMS_SHOWN} more rows left out; --json names all")
 
 
 def _show(finished: Benchmark, form: Format, outcomes: Sequence[Outcome], *, brief: bool) -> None:

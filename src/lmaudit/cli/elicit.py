@@ -48,6 +48,7 @@ def elicit(
     live: o.LiveOption = 16,
     study: o.StudyOption = None,
     resume: o.ResumeOption = False,
+    dry_run: o.DryRunOption = False,
     revision: o.RevisionOption = None,
     dtype: o.DtypeOption = "auto",
     device: o.DeviceOption = "auto",

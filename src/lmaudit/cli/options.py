@@ -82,5 +82,8 @@ LiveOption = Annotated[int, typer.Option(help="Searches that advance together; c
 StudyOption = Annotated[
     Path | None, typer.Option(help="File that keeps everything [lmaudit-studies/<command>-<time>.db].")
 ]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Print the searches and what they would cost; search nothing.")
+]
 ResumeOption = Annotated[bool, typer.Option("--resume", help="Continue the study of --study.")]
 UnmaskOption = Annotated[bool, typer.Option("--unmask", help="Show offensive texts as they are.")]

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from lmaudit.cli.options import JsonOption
+from lmaudit.cli.terminal import notice
 from lmaudit.records import printable
 
 
@@ -39,15 +40,13 @@ def publish(
     read = read_scores(scores)
     tell_problems(read.problems)
     if read.summary is None:
-        typer.echo(
-            "notice: no summary of these scores beside them, so nothing is known of raters or agreement", err=True
-        )
+        notice("notice: no summary of these scores beside them, so nothing is known of raters or agreement")
     made = made_of(read, stated)
     sheet = write_published(made, out, replace=replace)
     if made.n_left_out:
-        typer.echo(f"notice: left out {made.n_left_out} texts without a score", err=True)
+        notice(f"notice: left out {made.n_left_out} texts without a score")
     if licence is None:
-        typer.echo("notice: no licence stated, so nobody else may use it; give --licence", err=True)
+        notice("notice: no licence stated, so nobody else may use it; give --licence")
     if as_json:
         record = {"schema_version": 1, "benchmark": str(out), "datasheet": str(sheet), "sha256": made.sha256}
         record |= {"texts": made.n, "left_out": made.n_left_out, "raters": made.n_raters, "licence": licence}

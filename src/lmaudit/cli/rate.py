@@ -13,6 +13,7 @@ import typer
 
 from lmaudit.cli.options import JsonOption
 from lmaudit.cli.stopping import second_interrupt_ends
+from lmaudit.cli.terminal import notice
 from lmaudit.errors import InputError
 from lmaudit.records import printable
 
@@ -81,10 +82,9 @@ def rate(
         address = address or address_of(host, listened)
         _give_links(book, names, groups, new_link or [], address, as_json)
         if not is_loopback(host):
-            typer.echo(
+            notice(
                 "notice: everybody who reaches this machine can open the page, and links travel unencrypted; use a "
-                "tunnel, or a server with TLS in front (--public-url)",
-                err=True,
+                "tunnel, or a server with TLS in front (--public-url)"
             )
         typer.echo(f"serving {printable(db)} at {address}; Ctrl-C stops, everything is stored as it comes", err=True)
         try:
@@ -142,9 +142,9 @@ def _opened(table: Path | None, db: Path, text_column: str, given: dict[str, Any
 
 def _note_problems(problems: Sequence[str]) -> None:
     for problem in problems[:_PROBLEMS_SHOWN]:
-        typer.echo(f"notice: {printable(problem)}", err=True)
+        notice(f"notice: {printable(problem)}")
     if len(problems) > _PROBLEMS_SHOWN:
-        typer.echo(f"notice: {len(problems) - _PROBLEMS_SHOWN} more notices like these", err=True)
+        notice(f"notice: {len(problems) - _PROBLEMS_SHOWN} more notices like these")
 
 
 def _names(one_by_one: Iterable[str], at_once: str | None) -> list[str]:
@@ -209,7 +209,7 @@ def _print_links(links: dict[str, str], address: str, as_json: bool) -> None:
         typer.echo(json.dumps({"address": address, "links": links}, indent=2))
         return
     if links:
-        typer.echo("Links, one for each rater. They are secrets, and printed this once:", err=True)
+        notice("Links, one for each rater. They are secrets, and printed this once:")
     for name, link in links.items():
         typer.echo(f"{printable(name)}  {link}")
 
@@ -217,7 +217,7 @@ def _print_links(links: dict[str, str], address: str, as_json: bool) -> None:
 def _note_known(book: RatingBook, tokens: dict[str, str]) -> None:
     keep = [printable(rater.name) for rater in book.raters() if rater.name not in tokens]
     if keep:
-        typer.echo(f"links given before still work: {', '.join(keep)} (--new-link RATER replaces one)", err=True)
+        notice(f"links given before still work: {', '.join(keep)} (--new-link RATER replaces one)")
 
 
 def _print_counts(book: RatingBook) -> None:

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from lmaudit.cli import gating as g
 from lmaudit.cli import options as o
 from lmaudit.cli.configure import check_same_plan, given_options, opened_study
+from lmaudit.cli.estimating import print_estimate
 from lmaudit.cli.searching import new_path, run_and_print
 from lmaudit.errors import InputError
-from lmaudit.records import duration, finite, printable
-from lmaudit.sheets import Sheet
-
-if TYPE_CHECKING:
-    from lmaudit.estimate import Cost
-    from lmaudit.plan import Plan
 
 
 def run(
@@ -27,9 +20,7 @@ def run(
     file: Annotated[
         Path | None, typer.Argument(help="A YAML file, or - for standard input; with --resume it may be left out.")
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the searches and what they would cost; search nothing.")
-    ] = False,
+    dry_run: o.DryRunOption = False,
     model: Annotated[str | None, typer.Option(help="Audit this model instead of the file's.", metavar="MODEL")] = None,
     study: o.StudyOption = None,
     resume: o.ResumeOption = False,
@@ -57,7 +48,7 @@ def run(
         if read is None:
             raise InputError("--dry-run needs a FILE")
         with read.located():
-            _print_estimate(read.plan, options)
+            print_estimate(read.plan, options)
     elif resume:
         if read is None and model is not None:
             raise InputError("--model has no meaning for a study that is continued; leave it out")
@@ -71,41 +62,3 @@ def run(
         name = "run" if str(file) == "-" or file is None else file.stem
         with read.located():
             run_and_print(None, read.plan, new_path(study, name), options)
-
-
-def _print_estimate(plan: Plan, options: Mapping[str, Any]) -> None:
-    from dataclasses import asdict
-
-    from lmaudit.cli.sheets import print_sheets
-    from lmaudit.cli.terminal import Terminal
-    from lmaudit.estimate import estimate
-    from lmaudit.model.load import load_model
-    from lmaudit.preparation import Preparation
-
-    typer.echo(f"Loading {printable(plan.model.name)} and measuring …", err=True)
-    costs = estimate(Preparation(plan, load_model(plan.model)), options["live"])
-    if options["as_json"]:
-        typer.echo(json.dumps(finite({"schema_version": 1, "costs": [asdict(cost) for cost in costs]}), indent=2))
-    else:
-        print_sheets(Terminal(), [_sheet(costs)])
-
-
-def _sheet(costs: Sequence[Cost]) -> Sheet:
-    rows = [
-        (
-            cost.optimizer,
-            f"{cost.prompt_length} + {cost.output_length}",
-            ", ".join(f"{name} {value}" for name, value in cost.settings.items()),
-            f"{cost.n_searches:,}",
-            f"{cost.n_tokens:,}",
-            duration(cost.seconds),
-        )
-        for cost in costs
-    ]
-    n_searches, seconds = sum(cost.n_searches for cost in costs), sum(cost.seconds for cost in costs)
-    return Sheet(
-        f"{n_searches:,} searches, at most about {duration(seconds)}",
-        ("optimizer", "tokens", "settings", "searches", "tokens through the model", "time"),
-        tuple(rows),
-        "At most: if no search ends before its last sweep. The speed was measured just now, on this machine as it is.",
-    )

@@ -13,9 +13,9 @@ import typer
 
 from lmaudit.cli.options import JsonOption, UnmaskOption
 from lmaudit.cli.sheets import print_sheets
-from lmaudit.cli.terminal import Terminal
+from lmaudit.cli.terminal import Terminal, notice
 from lmaudit.errors import InputError
-from lmaudit.records import finite, masked, printable
+from lmaudit.records import finite, masked
 
 if TYPE_CHECKING:
     from lmaudit.ratings.agreement import Agreement, Disputed
@@ -87,7 +87,7 @@ def scores(
     rules = Rules(least_ratings, least_repeats, None if keep_inconsistent else least_consistency)
     scored = score(read.collected, mapping=mapping.value, resamples=resamples, seed=seed, rules=rules)
     for one in scored.left_out:
-        typer.echo(printable(f"notice: left out {one.rater}: {one.reason}"), err=True)
+        notice(f"notice: left out {one.rater}: {one.reason}")
     agreed = agreement(scored, resamples=min(resamples, 1000), seed=seed)
     views = minority_views(scored, group)
     summary = summary_of(scored, agreed, read.question)
@@ -95,7 +95,7 @@ def scores(
         write_scores(out, scored_texts(scored), summary, replace=replace)
     _show(_Told(scored, agreed, summary, views, group), report, top, unmask=unmask, as_json=as_json)
     if out is not None:
-        typer.echo(printable(f"wrote {len(scored.items)} texts to {out}, and a summary beside them"), err=True)
+        notice(f"wrote {len(scored.items)} texts to {out}, and a summary beside them")
 
 
 class _Told:
@@ -116,9 +116,9 @@ class _Told:
 def tell_problems(problems: Sequence[str]) -> None:
     """One notice for each row that could not be used, and a count of what is too much."""
     for problem in problems[:_PROBLEMS_SHOWN]:
-        typer.echo(printable(f"notice: left out {problem}"), err=True)
+        notice(f"notice: left out {problem}")
     if len(problems) > _PROBLEMS_SHOWN:
-        typer.echo(f"notice: {len(problems) - _PROBLEMS_SHOWN} more rows left out", err=True)
+        notice(f"notice: {len(problems) - _PROBLEMS_SHOWN} more rows left out")
 
 
 def _show(told: _Told, report: ReportName, top: int, *, unmask: bool, as_json: bool) -> None:

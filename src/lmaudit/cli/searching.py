@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from lmaudit.cli.configure import continued_study, given_options
+from lmaudit.cli.estimating import print_estimate
 from lmaudit.cli.gating import StudyGate, told_after
 from lmaudit.cli.running import finished_study, resume_command
-from lmaudit.errors import StudyError
+from lmaudit.errors import InputError, StudyError
 from lmaudit.records import printable
 
 if TYPE_CHECKING:
@@ -29,12 +30,17 @@ def search(context: typer.Context, command: str, fields: Fields) -> None:
 
     options = context.params
     StudyGate.of(options)  # a line that cannot be read is told before anything is loaded
+    if options["resume"] and options["dry_run"]:
+        raise InputError("--dry-run is of a study to come, --resume of one that is there; leave one out")
     if options["resume"]:
         study, plan = continued_study(options["study"], given_options(context), fields)
         run_and_print(study, plan, study.path, options)
         return
     plan = make_plan(fields(options))
     _check_names(plan)
+    if options["dry_run"]:
+        print_estimate(plan, options)
+        return
     run_and_print(None, plan, new_path(options["study"], command), options)
 
 

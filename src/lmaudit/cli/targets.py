@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from lmaudit.cli.options import JsonOption, ModelOption, RevisionOption, TrustOption
+from lmaudit.cli.terminal import notice
 from lmaudit.errors import InputError
 from lmaudit.records import masked, printable
 
@@ -81,7 +82,7 @@ def targets(
     elif out is None:
         print_targets(chosen.targets, sys.stdout, hidden=hidden)
     hint = "; masked: give --out FILE to use them, or --unmask" if hidden and out is None and not as_json else ""
-    typer.echo(f"{summary}{hint}", err=True)
+    notice(f"{summary}{hint}")
 
 
 def _check_meaning(context: typer.Context, source: str) -> None:

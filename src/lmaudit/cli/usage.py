@@ -19,7 +19,10 @@ _QUOTED = re.compile(r"'([^']*)'")
 
 
 def told(error: Any) -> str:
-    """The error as one line for a person: what was perhaps meant, or where help is. With no arguments at all it is the help itself."""
+    """The error as one line for a person: what was perhaps meant, or where help is.
+
+    With no arguments at all it is the help itself.
+    """
     if type(error).__name__ == "NoArgsIsHelpError":
         return str(error.format_message())
     said = printable(" ".join(_message(error).split()))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lmaudit.cli.options import JsonOption, UnmaskOption
+from lmaudit.cli.terminal import notice
 from lmaudit.errors import InputError
 from lmaudit.records import masked, printable
 
@@ -109,7 +110,7 @@ def _take(desk: WritingDesk, texts: list[str], *, hidden: bool) -> bool:
             for some in batches(texts, _BATCH):
                 for attempt in desk.offer(some):
                     shown = printable(masked(attempt.text) if hidden else attempt.text)
-                    typer.echo(f'{_words(attempt)}  "{shown}"', err=True)
+                    notice(f'{_words(attempt)}  "{shown}"')
         except KeyboardInterrupt:
             return False
     return True
@@ -195,7 +196,7 @@ def _texts_of(source: Path, column: str) -> list[str]:
     table = verbatim(read_table(source))
     table.require(column)
     for problem in table.problems:
-        typer.echo(printable(f"notice: left out {problem}"), err=True)
+        notice(f"notice: left out {problem}")
     return [row.cells.get(column) or "" for row in table.rows]
 
 
