@@ -137,13 +137,20 @@ def threshold_chart(
         add(line, "title", f"F1 of calling everything toxic: {number(always_f1)}")
     for i, name in enumerate(_LINES):
         _curve(picture, i, [(point.threshold, getattr(point, name)) for point in curve], (left, right, top, bottom))
-    for i, (name, threshold) in enumerate(marks):
-        x = left + (right - left) * _within(threshold)
-        add(picture, "line", class_="threshold", x1=x, x2=x, y1=28 + 15 * i, y2=bottom)
-        aside = -4 if threshold > 0.5 else 4
-        words = f"{name} {threshold:g}"
-        svg.label(picture, x + aside, 36 + 15 * i, words, room=270, class_="tick end" if aside < 0 else "tick")
+    _marks(picture, marks, (left, right, bottom))
     return svg.markup(picture)
+
+
+def _marks(picture: Element, marks: Sequence[tuple[str, float]], place: tuple[float, float, float]) -> None:
+    """Lines first, so that none crosses a name."""
+    left, right, bottom = place
+    xs = [left + (right - left) * _within(threshold) for _, threshold in marks]
+    for i, x in enumerate(xs):
+        add(picture, "line", class_="threshold", x1=x, x2=x, y1=28 + 15 * i, y2=bottom)
+    for i, (x, (name, threshold)) in enumerate(zip(xs, marks, strict=True)):
+        at_left = threshold > 0.5
+        look = "tick on-line end" if at_left else "tick on-line"
+        svg.label(picture, x - 5 if at_left else x + 5, 36 + 15 * i, f"{name} {threshold:g}", room=270, class_=look)
 
 
 def _curve(

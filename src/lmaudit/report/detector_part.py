@@ -74,11 +74,25 @@ def detector_parts(records: Sequence[Mapping[str, Any]]) -> list[DetectorPart]:
 
 def _part(record: Mapping[str, Any], *, full: bool) -> DetectorPart:
     try:
-        benchmark = benchmark_of(record)
+        benchmark = benchmark_of(_shown_as_it_is(record))
     except (LmauditError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         why = f"expected a benchmark run of lmaudit, and could not read it ({type(error).__name__}: {error})"
-        return DetectorPart("A run that cannot be read", str(record.get("created", "")), problem=printable(why))
-    return _shown(benchmark, str(record.get("lmaudit", "unknown")), full=full)
+        return DetectorPart("A run that cannot be read", printable(record.get("created", "")), problem=printable(why))
+    return _shown(benchmark, printable(record.get("lmaudit", "unknown")), full=full)
+
+
+def _shown_as_it_is(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The run with every name and reason printable; texts stay verbatim, because swear words are looked for in them."""
+    clean = {key: _printable(value) for key, value in record.items()}
+    return {**clean, "benchmark": {**clean["benchmark"], "texts": record["benchmark"]["texts"]}}
+
+
+def _printable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value if value.isprintable() else printable(value)
+    if isinstance(value, Mapping):
+        return {_printable(key): _printable(item) for key, item in value.items()}
+    return [_printable(item) for item in value] if isinstance(value, list) else value
 
 
 def _shown(benchmark: Benchmark, version: str, *, full: bool) -> DetectorPart:
