@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from lmaudit import __version__
 from lmaudit.errors import StudyError
 from lmaudit.figures.gathering import gather
-from lmaudit.findings import Finding, Rate
+from lmaudit.findings import Rate
 from lmaudit.masking import offensive_sides, sides_to_mask
 from lmaudit.migrations import utc_now
 from lmaudit.records import canonical_json, printable
@@ -43,14 +44,15 @@ def build_report(studies: Sequence[Study]) -> Report:
         names = ", ".join(printable(study.path) for study in studies)
         raise StudyError(f"nothing to report: no search and no benchmark in {names}; run an audit first")
     labels = _labels([study.path for study in studies])
-    parts = tuple(study_part(study, label) for study, label in zip(studies, labels, strict=True))
     judges, findings = _with_judges(_reported(studies, runs))
     ends = [item.finding for item in findings]
+    hidden = {item.finding.target for item in findings if item.finding.target and "output" in item.masked}
+    parts = tuple(study_part(study, label, hidden) for study, label in zip(studies, labels, strict=True))
     return Report(
         made=utc_now(),
         version=__version__,
         studies=parts,
-        summary=summary(parts, ends),
+        summary=summary(parts, ends, judges),
         gaps=gaps(studies, runs, findings, judges),
         judges=judges,
         rates=tuple(rate_rows(ends)),
@@ -87,7 +89,7 @@ def _reported(studies: Sequence[Study], runs: Sequence[Sequence[Run]]) -> list[R
             finding=finding,
             masked=tuple(sorted(sides_to_mask(finding, sides[place]) & {"prompt", "output"})),
             judges=(),
-            **{name: tuple(records[run.id]) for name, records in later[place].items()},
+            **{name: tuple(records.get(run.id, ())) for name, records in later[place].items()},
         )
         for (place, run), finding in zip(ended, gather(studies).findings, strict=True)
     ]
@@ -95,33 +97,47 @@ def _reported(studies: Sequence[Study], runs: Sequence[Sequence[Run]]) -> list[R
 
 def _later(study: Study) -> dict[str, Mapping[int, Sequence[Mapping[str, Any]]]]:
     """What was measured of findings after their search, by run; of one thing measured again the newest."""
-    records: dict[str, Mapping[int, Sequence[Mapping[str, Any]]]] = {}
     checked: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
     for run_id, record in study.verifications():
         checked[run_id].append(record)
-    records["verifications"] = checked
-    for name, kind, identity in (("transfers", "transfer", "target"), ("naturalness", "naturalness", "model")):
-        newest = {(m.run_id, canonical_json(m.record.get(identity))): m for m in study.measurements(kind)}
-        by_run: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
-        for measurement in newest.values():
-            by_run[measurement.run_id].append({"at": measurement.at, **measurement.record})
-        records[name] = by_run
-    return records
+    verdicts = _verdicts(study)
+    transfers = _newest(study, "transfer", "target")
+    return {
+        "verifications": checked,
+        "transfers": {
+            run_id: [{**record, "judged": verdicts.get(record.get("completion"), [])} for record in records]
+            for run_id, records in transfers.items()
+        },
+        "naturalness": _newest(study, "naturalness", "model"),
+    }
+
+
+def _newest(study: Study, kind: str, identity: str) -> dict[int, list[dict[str, Any]]]:
+    """Measurements by run, one of each model."""
+    newest = {(m.run_id, canonical_json(m.record.get(identity))): m for m in study.measurements(kind)}
+    by_run: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for measurement in newest.values():
+        by_run[measurement.run_id].append({"at": measurement.at, **measurement.record})
+    return by_run
+
+
+def _verdicts(study: Study) -> dict[str | None, list[dict[str, Any]]]:
+    """What judges said of completions of other models, by the completion; the newest of each judge."""
+    newest = {(m.record["text"], m.record["judge"]): m.record for m in study.measurements("transfer-judgement")}
+    by_text: dict[str | None, list[dict[str, Any]]] = defaultdict(list)
+    for (text, judge), record in newest.items():
+        by_text[text].append({"judge": judge, "toxic": record["toxic"], "validated": bool(record["cards"])})
+    return by_text
 
 
 def _with_judges(findings: Sequence[ReportedFinding]) -> tuple[tuple[JudgePart, ...], list[ReportedFinding]]:
     """The judges of all findings, each once, and the findings with the places of theirs."""
-    from dataclasses import replace
-
     said: dict[Judging, list[Mapping[str, Any]]] = {}
-    marked = []
     for item in findings:
-        places = []
         for judgement in item.finding.judgements:
-            key = _judging(judgement)
-            said.setdefault(key, []).append(judgement)
-            places.append(list(said).index(key))
-        marked.append(replace(item, judges=tuple(places)))
+            said.setdefault(_judging(judgement), []).append(judgement)
+    places = {judging: place for place, judging in enumerate(said)}
+    marked = [replace(f, judges=tuple(places[_judging(j)] for j in f.finding.judgements)) for f in findings]
     return tuple(_judge_part(judgements) for judgements in said.values()), marked
 
 
@@ -145,7 +161,3 @@ def _judge_part(judgements: Sequence[Mapping[str, Any]]) -> JudgePart:
         cards=tuple(first["cards"]),
     )
 
-
-def ends(findings: Sequence[ReportedFinding]) -> list[Finding]:
-    """The findings themselves."""
-    return [item.finding for item in findings]

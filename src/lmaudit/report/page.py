@@ -4,25 +4,44 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from lmaudit.errors import InputError
-from lmaudit.findings import Rate
-from lmaudit.records import finite, masked, printable
-from lmaudit.report.contents import Report, ReportedFinding, Said, Sentence
+from lmaudit.records import printable
+from lmaudit.report import filters
+from lmaudit.report.charts import Point, Series, interval_chart
+from lmaudit.report.contents import LengthPoint, Report
+from lmaudit.report.page_data import json_for_html, page_data
+from lmaudit.report.rates import cost_groups
+from lmaudit.report.spread import spread_chart
 
 GENERATOR = "lmaudit report"
-_FOLD = 300
-"""Characters of a text that a sentence can bear."""
-_SCRIPTS = ("report.js",)
-_STYLES = ("report.css",)
+_STYLES = ("report.css", "findings.css", "charts.css", "print.css")
+_SCRIPTS = ("text.js", "masking.js", "tokens.js", "details.js", "choosing.js", "table.js", "start.js")
+_LEVEL_NAMES = {"ids": "token by token", "text": "as typed text", "regenerated": "afresh"}
+_MOST_PANELS = 12
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Success by prompt length where all else is alike.
+
+    Attributes:
+        label: what is alike.
+        points: of all optimisers.
+        chart: the same as a picture.
+    """
+
+    label: str
+    points: tuple[LengthPoint, ...]
+    chart: Markup
 
 
 def write_report(report: Report, path: str | os.PathLike[str]) -> None:
@@ -32,24 +51,25 @@ def write_report(report: Report, path: str | os.PathLike[str]) -> None:
         InputError: something that is no report has this name, or the file cannot be written.
     """
     path = Path(path)
-    _check_replaceable(path)
     part = path.with_name(f".{path.name}.part")
     try:
+        check_replaceable(path)
         part.write_text(page(report), encoding="utf-8")
         part.replace(path)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise InputError(f"cannot write {printable(path)}: {error.strerror}; choose another --out") from error
+    finally:
+        part.unlink(missing_ok=True)
 
 
-def _check_replaceable(path: Path) -> None:
+def check_replaceable(path: Path) -> None:
+    """Raises `InputError` when something that is no report has this name."""
     if not os.path.lexists(path):
         return
-    try:
+    ours = False
+    if path.is_file():
         with path.open(encoding="utf-8", errors="replace") as file:
             ours = f'<meta name="generator" content="{GENERATOR} ' in file.read(4096)
-    except OSError as error:
-        raise InputError(f"cannot write {printable(path)}: {error.strerror}; choose another --out") from error
     if not ours:
         raise InputError(f"{printable(path)} is there and is no report of lmaudit; choose another --out")
 
@@ -61,6 +81,25 @@ def page(report: Report) -> str:
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
+    panels = list(_panels(report))
+    return (
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            report=report,
+            generator=f"{GENERATOR} {report.version}",
+            policy=policy,
+            style=Markup(style),  # noqa: S704 - our own files
+            script=Markup(script),  # noqa: S704 - our own files
+            data=Markup(json_for_html(page_data(report))),  # noqa: S704 - no < > & is left in it
+            panels=panels[:_MOST_PANELS],
+            n_more_panels=max(0, len(panels) - _MOST_PANELS),
+            cost_chart=_cost_chart(report),
+        )
+    )
+
+
+def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("lmaudit.report"),
         autoescape=True,
@@ -68,18 +107,14 @@ def page(report: Report) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"said": _said, "sentence": _sentence, "rate": _rate, "percent": _percent}
-    return environment.get_template("page.html.j2").render(
-        report=report,
-        generator=f"{GENERATOR} {report.version}",
-        policy=policy,
-        style=Markup(style),  # noqa: S704 - our own files
-        script=Markup(script),  # noqa: S704 - our own files
-        data=Markup(_json_for_html(page_data(report))),  # noqa: S704 - no < > & is left in it
-    )
+    for name in ("said", "sentence", "rate", "strip", "spread"):
+        environment.filters[name] = getattr(filters, name)
+    environment.filters["line"] = printable
+    environment.globals["level_names"] = _LEVEL_NAMES
+    return environment
 
 
-def _assets(names: tuple[str, ...]) -> str:
+def _assets(names: Sequence[str]) -> str:
     folder = resources.files("lmaudit.report") / "assets"
     return "\n".join((folder / name).read_text(encoding="utf-8") for name in names)
 
@@ -88,49 +123,35 @@ def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _json_for_html(value: object) -> str:
-    """JSON that may stand in a script element: ASCII, and nothing in it that HTML could read."""
-    text = json.dumps(finite(value), separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+# ── pictures ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def page_data(report: Report) -> dict[str, Any]:
-    """What the page's script draws: findings without what can be left out."""
-    return {
-        "studies": [part.label for part in report.studies],
-        "judges": [{"name": j.name, "on": j.on, "expect": j.expect, "cards": list(j.cards)} for j in report.judges],
-        "findings": [_compact(item) for item in report.findings],
-    }
+def _panels(report: Report) -> Iterator[Panel]:
+    colours = {name: i for i, name in enumerate(dict.fromkeys(p.optimizer for p in report.lengths))}
+    for label in dict.fromkeys(point.panel for point in report.lengths):
+        points = tuple(point for point in report.lengths if point.panel == label)
+        series = [
+            Series(name, [_point(p) for p in points if p.optimizer == name], colour)
+            for name, colour in colours.items()
+            if any(p.optimizer == name for p in points)
+        ]
+        words = {"x_label": "searched tokens of the prompt", "y_label": "searches that succeed"}
+        yield Panel(label, points, interval_chart(series, title=f"Success by prompt length, {label}", **words))
 
 
-def _compact(item: ReportedFinding) -> dict[str, Any]:
-    finding = item.finding.to_json()
-    return {"study": item.study, "run": item.run, "masked": list(item.masked), **finding}
+def _point(point: LengthPoint) -> Point:
+    rate = point.rate
+    return Point(str(point.prompt_length), rate.rate, rate.low, rate.high, rate.n)
 
 
-# ── filters ───────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _said(said: Said | str) -> Markup:
-    """A hostile text in a line: isolated, controls visible, folded, masked where it has to be."""
-    said = said if isinstance(said, Said) else Said(said)
-    whole = printable(said.text)
-    text = whole if len(whole) <= _FOLD else f"{whole[:_FOLD]}… ({len(said.text):,} characters)"
-    if not said.masked:
-        return Markup("<bdi>{}</bdi>").format(text)
-    return Markup('<bdi class="veiled" data-text="{}">{}</bdi>').format(text, masked(text))
-
-
-def _sentence(sentence: Sentence) -> Markup:
-    parts = [escape(part) if isinstance(part, str) else Markup("“{}”").format(_said(part)) for part in sentence]
-    return Markup("").join(parts)
-
-
-def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.0f} %"
-
-
-def _rate(rate: Rate) -> str:
-    if rate.rate is None or rate.low is None or rate.high is None:
-        return "nothing to count"
-    return f"{100 * rate.rate:.0f} % [{100 * rate.low:.0f}, {100 * rate.high:.0f}]"
+def _cost_chart(report: Report) -> Markup:
+    """Seconds of every search that was solved; empty where none was."""
+    groups = cost_groups([item.finding for item in report.findings])
+    optimizers = [optimizer for _, optimizer in groups]
+    several = len(set(optimizers)) < len(optimizers)
+    series = [
+        (f"{optimizer}, {label}" if several else optimizer, [f.seconds for f in group if f.solved])
+        for (label, optimizer), group in groups.items()
+    ]
+    series = [one for one in series if one[1]][:_MOST_PANELS]
+    return spread_chart(series, title="Seconds to a solution", x_label="seconds to a solution") if series else Markup("")

@@ -44,15 +44,20 @@ def length_points(findings: Sequence[Finding]) -> Iterator[LengthPoint]:
             yield LengthPoint(panel, row.optimizer, row.prompt_length, row.rate)
 
 
-def cost_rows(findings: Sequence[Finding]) -> Iterator[CostRow]:
-    """Time and tokens by optimiser and length of the output, apart by what a grid or the studies vary."""
+def cost_groups(findings: Sequence[Finding]) -> dict[tuple[str, str], list[Finding]]:
+    """Findings whose costs may be compared, by what they have in common and by optimiser."""
     groups: dict[tuple[str, str], list[Finding]] = defaultdict(list)
     for finding in findings:
-        n = finding.output_length
-        what = f"{n} output token{'' if n == 1 else 's'}" + (", searched too" if kind_of(finding.target) == "joint" else "")
+        n, joint = finding.output_length, kind_of(finding.target) == "joint"
+        what = f"{n} output token{'' if n == 1 else 's'}{', searched too' if joint else ''}"
         label = ", ".join([what, *(f"{name} {value}" for name, value in settings_of(finding))])
         groups[label, finding.optimizer].append(finding)
-    for (label, optimizer), group in groups.items():
+    return groups
+
+
+def cost_rows(findings: Sequence[Finding]) -> Iterator[CostRow]:
+    """Time and tokens by optimiser and length of the output, apart by what a grid or the studies vary."""
+    for (label, optimizer), group in cost_groups(findings).items():
         solved = [finding for finding in group if finding.solved]
         yield CostRow(
             optimizer=optimizer,

@@ -4,29 +4,58 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lmaudit.findings import Finding
-from lmaudit.report.contents import Sentence, StudyPart
+from lmaudit.findings import Finding, Rate
+from lmaudit.report.contents import JudgePart, Said, Sentence, StudyPart
+from lmaudit.report.sentences import counted
 
 
-def summary(parts: Sequence[StudyPart], findings: Sequence[Finding]) -> tuple[Sentence, ...]:
-    """Sentences for a reader who reads nothing else; none where nothing was searched."""
-    return tuple(_sentences(parts, findings))
-
-
-def _sentences(parts: Sequence[StudyPart], findings: Sequence[Finding]) -> Iterator[Sentence]:
-    n_searches = sum(sum(part.counts.values()) for part in parts)
-    if not n_searches:
-        return
+def summary(
+    parts: Sequence[StudyPart], findings: Sequence[Finding], judges: Sequence[JudgePart]
+) -> tuple[Sentence, ...]:
+    """Sentences for a reader who reads nothing else, the weightiest first; none where nothing was searched."""
+    if not any(part.counts for part in parts):
+        return ()
     if not findings:
-        yield (f"None of {n_searches:,} searches has ended yet, so nothing can be said.",)
-        return
+        return (("No search has ended yet, so nothing can be said.",),)
     solved = [finding for finding in findings if finding.solved]
     if not solved:
-        yield (f"None of the {len(findings):,} searches that ended found a prompt. That does not show that none exists.",)
-        return
-    yield (
-        f"{len(solved):,} of {len(findings):,} searches that ended found a prompt after which the model says "
-        f"exactly what was searched for, token by token.",
-    )
-    typed, again = sum(f.holds("text") for f in solved), sum(f.holds("regenerated") for f in solved)
-    yield (f"{typed:,} of these can be typed as text and reach the model unchanged; {again:,} made it say the same in a fresh generation.",)
+        return (
+            (
+                f"None of the {counted(len(findings), 'search', 'searches')} that ended found a prompt. "
+                "That does not show that none exists.",
+            ),
+        )
+    return (_found(findings), *_levels(findings, solved), *_targets(findings), *map(_judge, judges))
+
+
+def _found(findings: Sequence[Finding]) -> Sentence:
+    joint = all(finding.target is None for finding in findings)
+    what = "a continuation of the kind that was searched" if joint else "exactly the text that was asked for"
+    rate = Rate.of(finding.solved for finding in findings)
+    return (f"{rate.n_successes:,} of {rate.n:,} searches found a prompt after which the model says {what}.",)
+
+
+def _levels(findings: Sequence[Finding], solved: Sequence[Finding]) -> Iterator[Sentence]:
+    again = sum(finding.holds("regenerated") for finding in findings)
+    typed = sum(finding.holds("text") for finding in findings)
+    if again == len(solved):
+        yield (f"{'It holds' if again == 1 else f'All {again:,} hold'} when the prompt is typed as plain text and the model answers afresh.",)
+    else:
+        yield (
+            f"{again:,} of {len(solved):,} still hold when the prompt is typed as plain text and the model answers afresh; "
+            f"{typed:,} can be typed so that exactly the tokens that were found reach the model.",
+        )
+
+
+def _targets(findings: Sequence[Finding]) -> Iterator[Sentence]:
+    targets = {finding.target for finding in findings if finding.target is not None}
+    reached = {finding.target for finding in findings if finding.target is not None and finding.solved}
+    if len(targets) > 1:
+        yield (f"{len(reached):,} of the {len(targets):,} texts that were searched for were reached by some search.",)
+
+
+def _judge(judge: JudgePart) -> Sentence:
+    confirmed = judge.confirmed
+    what = {"whole": "prompt and continuation together are"}.get(judge.on, f"the {judge.on} is")
+    record = "" if judge.cards else " This judge is unvalidated: nobody has measured here how often it is right."
+    return ("The judge ", Said(judge.name), f" finds that {what} {judge.expect} in {confirmed.n_successes:,} of {confirmed.n:,} findings.{record}")
