@@ -28,7 +28,6 @@ __all__ = [
     "threshold_chart",
 ]
 
-_NARROW = 320.0  # px: what a phone shows without scrolling
 _HEIGHT = 190.0  # of a plot
 
 
@@ -91,7 +90,7 @@ def interval_chart(
     colours = [i if one.colour is None else one.colour for i, one in enumerate(series)]
     names = [(colour, one.name, one.dotted) for colour, one in zip(colours, series, strict=True)]
     slot = max(34.0, 13.0 * len(series) + 14, min(96.0, max((svg.text_width(p) for p in places), default=0) + 10))
-    width = max(_NARROW, 52 + slot * len(places) + 8)
+    width = max(svg.NARROW, 52 + slot * len(places) + 8)
     above = svg.legend_height(names, width) + (22 if y_label else 8)
     picture = svg.chart(width, above + _HEIGHT + (42 if x_label else 24), title, _in_words(series, x_label, y_label))
     svg.legend(picture, names, 0, 2, width)

@@ -32,7 +32,8 @@ class Bar(NamedTuple):
 
 def bar_chart(bars: Sequence[Bar], *, title: str) -> Markup:
     """Shares from 0 to 1 as bars with their 95 % intervals, one a row."""
-    names, plot, numbers = 118.0, 156.0, 46.0
+    widest = max((svg.text_width(svg.one_line(bar.name)) for bar in bars), default=0.0)
+    names, plot, numbers = min(max(widest + 12, 80.0), 160.0), 150.0, 46.0
     height = 24.0 * len(bars) + 22
     told = ", ".join(f"{bar.name} {number(bar.share.value)}" for bar in bars)
     picture = svg.chart(names + plot + numbers, height, title, f"Shares with 95 % intervals: {told or 'none'}.")

@@ -44,6 +44,7 @@ class DetectorPart:
     Attributes:
         title: data set and day.
         created: UTC, ISO 8601.
+        about: how many texts, and who says which are toxic.
         facts: name and value of what was measured on what; text of files and services, to be escaped.
         verdicts: one a detector.
         sections: empty: the run is shown in brief.
@@ -56,6 +57,7 @@ class DetectorPart:
 
     title: str
     created: str
+    about: str = ""
     facts: tuple[tuple[str, str], ...] = ()
     verdicts: tuple[DetectorVerdict, ...] = ()
     sections: tuple[Section, ...] = ()
@@ -101,6 +103,7 @@ def _shown(benchmark: Benchmark, version: str, *, full: bool) -> DetectorPart:
     return DetectorPart(
         title=f"{benchmark.dataset.name}, {_day(benchmark.created)}",
         created=benchmark.created,
+        about=_about(benchmark),
         facts=_facts(benchmark, version),
         verdicts=_verdicts(benchmark, labels),
         sections=sections(benchmark) if full else (),
@@ -115,11 +118,15 @@ def _day(created: str) -> str:
     return created[:16].replace("T", " ") + " UTC"
 
 
+def _about(benchmark: Benchmark) -> str:
+    n, n_toxic = len(benchmark.dataset), int(benchmark.dataset.toxic.sum())
+    return f"{n:,} texts, of which {n_toxic:,} ({n_toxic / n:.0%}) are toxic by {benchmark.dataset.labels_are}."
+
+
 def _facts(benchmark: Benchmark, version: str) -> tuple[tuple[str, str], ...]:
     data = benchmark.dataset
-    n, n_toxic = len(data), int(data.toxic.sum())
     facts = [
-        ("data", f"{data.name}: {n:,} texts, {n_toxic:,} toxic ({n_toxic / n:.1%})"),
+        ("data", data.name),
         ("toxic by", data.labels_are),
         ("source", data.source),
         ("licence", data.licence),

@@ -96,8 +96,8 @@ def _calls(benchmark: Benchmark, labels: _Labels, tables: _Tables) -> Section:
     return Section(
         "How good are their calls?",
         "Precision: how many of the texts called toxic are. Recall: how many toxic texts are found. F1 joins the two. "
-        "Grey: answering “toxic” always, never, or by a coin that falls as often as texts are toxic. These know nothing "
-        "of the texts: who is not above them in precision and F1 has not shown to know more.",
+        "Grey: answering “toxic” always, never, or by a coin that falls as often as texts are toxic. These know "
+        "nothing of the texts: who is not above them in precision and F1 has not shown to know more.",
         tuple(charts),
         tables["calls"],
     )

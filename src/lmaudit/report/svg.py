@@ -17,6 +17,9 @@ Element = ET.Element
 N_COLOURS = 7
 """Colours and shapes of marks; they are never the only thing that tells two series apart before the eighth."""
 
+NARROW = 328.0
+"""Pixels that a phone shows without scrolling: 360, less the page's margins."""
+
 _WIDTH_OF_A_LETTER = 6.6  # at the 12 units of assets/charts.css; letters of an unknown font are never exact
 
 
@@ -91,8 +94,10 @@ def legend_height(names: Sequence[tuple[int, str, bool]], width: float) -> float
 
 
 def markup(svg: Element) -> Markup:
-    """The picture for a page, in a box that scrolls where the screen is narrower."""
+    """The picture for a page, in a box that scrolls where the screen is narrower, with the keyboard too."""
     box = ET.Element("div", {"class": "chart-box"})
+    if float(svg.get("width", 0)) > NARROW:
+        box.attrib |= {"tabindex": "0", "role": "group", "aria-label": f"{svg.findtext('title')}, scrolls sideways"}
     box.append(svg)
     return Markup(ET.tostring(box, encoding="unicode"))  # noqa: S704 - ElementTree has escaped all text in it
 
