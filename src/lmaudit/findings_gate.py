@@ -21,7 +21,12 @@ from lmaudit.store import RunState, Study
 
 def counts(finding: Finding) -> bool:
     """Whether this is a finding to a gate: regenerated, and denied by no judge."""
-    return finding.holds("regenerated") and all(judgement["confirms"] is not False for judgement in finding.judgements)
+    return finding.holds("regenerated") and not denied(finding)
+
+
+def denied(finding: Finding) -> bool:
+    """Whether a judge says that this is not what was looked for."""
+    return any(judgement["confirms"] is False for judgement in finding.judgements)
 
 
 METRICS: Mapping[str, Callable[[Finding], bool]] = {

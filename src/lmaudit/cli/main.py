@@ -18,6 +18,7 @@ from lmaudit import __version__
 from lmaudit.cli import usage
 from lmaudit.cli.arguments import prepare
 from lmaudit.cli.benchmark import benchmark
+from lmaudit.cli.compare import compare
 from lmaudit.cli.detectors import card, detectors
 from lmaudit.cli.doctor import doctor
 from lmaudit.cli.elicit import elicit
@@ -53,6 +54,7 @@ app.command()(reverse)
 app.command()(elicit)
 app.command()(run)
 app.command()(show)
+app.command()(compare)
 app.command()(export)
 app.command()(report)
 app.command()(verify)
