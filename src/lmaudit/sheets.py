@@ -90,6 +90,6 @@ def _line(cells: Sequence[str]) -> str:
 def _escaped(text: str) -> str:
     """Text that Markdown shows as it is: names of detectors and categories come from outside."""
     text = printable(" ".join(text.split()))
-    for mark in "`*_{}[]<>#|~":
+    for mark in "\\`*_{}[]<>#|~":  # the backslash first: else it would take away those of the others
         text = text.replace(mark, f"\\{mark}")
     return text
