@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -11,12 +10,13 @@ from pydantic_core import ErrorDetails
 
 from lmaudit.config import AuditConfig, Judge
 from lmaudit.detectors import parse_detector
-from lmaudit.errors import InputError, LmauditError
+from lmaudit.errors import InputError, LmauditError, meant_of
 from lmaudit.model.load import ModelSpec
 from lmaudit.objectives import Likelihood, Membership, Naturalness, SecondModel
 from lmaudit.optimizers import OPTIMIZERS
 from lmaudit.plan import Path as Place
 from lmaudit.records import printable
+from lmaudit.suggestions import did_you_mean
 from lmaudit.tables import parse_source
 from lmaudit.yaml_file import Lines
 
@@ -109,7 +109,8 @@ def _message(error: ErrorDetails, place: Place) -> str:
             return error["msg"].removeprefix("Value error, ")
         case "union_tag_invalid" | "union_tag_not_found" | "model_attributes_type" | "model_type":
             return _no_entry(came, place)
-    return f"{_expected(error)}, got {came!r}" + ("; write it in quotes" if _is_bare_text(error) else "")
+    quotes = "; write it in quotes" if _is_bare_text(error) else ""
+    return f"{_expected(error)}, got {came!r}{meant_of(error)}{quotes}"
 
 
 def _expected(error: ErrorDetails) -> str:
@@ -137,9 +138,8 @@ def _no_entry(came: Any, place: Place) -> str:
 
 def _unknown(name: str, allowed: Sequence[str], what: str) -> str:
     """What does not exist: what was perhaps meant, and what is allowed there."""
-    close = get_close_matches(name, allowed, n=1)
-    meant = f"did you mean {close[0]}? " if close else ""
-    return f"no such {what}{'' if what == 'setting' else f' as {name!r}'}; {meant}allowed here: {', '.join(allowed)}"
+    meant = did_you_mean(name, allowed) or ";"
+    return f"no such {what}{'' if what == 'setting' else f' as {name!r}'}{meant} allowed here: {', '.join(allowed)}"
 
 
 def _allowed(place: Place) -> Iterator[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import parse_qsl
 
@@ -22,7 +21,8 @@ from lmaudit.constraints import Only, Overlap
 from lmaudit.errors import InputError, invalid
 from lmaudit.model.load import ModelSpec
 from lmaudit.objectives import Likelihood, Membership, Naturalness, SecondModel, Term
-from lmaudit.optimizers import Arca, Optimizer
+from lmaudit.optimizers import Arca, Imported, Optimizer
+from lmaudit.suggestions import did_you_mean
 
 
 class Judge(BaseModel):
@@ -45,6 +45,7 @@ class AuditConfig(BaseModel):
     """Everything that decides what the searches of one audit find. Frozen, hashed and stored with the study.
 
     Attributes:
+        kind: ``import``: nothing is searched, prompts of another tool are verified (`lmaudit.imports`).
         model: which model.
         targets: texts that the model should say, verbatim, without duplicates; empty: the output is searched.
         prompt_length: m, searched tokens.
@@ -66,7 +67,7 @@ class AuditConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_version: Literal[1] = 1
-    kind: Literal["audit"] = "audit"
+    kind: Literal["audit", "import"] = "audit"
     model: ModelSpec
     targets: tuple[str, ...] = ()
     prompt_length: Annotated[int, Field(ge=1, le=10_000)] = 3
@@ -124,6 +125,14 @@ class AuditConfig(BaseModel):
             if names.count(name) > 1:
                 raise ValueError(f"the term '{name}' is listed {names.count(name)} times; each may be given once")
         return whole
+
+    @model_validator(mode="after")
+    def _searched_or_imported(self) -> Self:
+        if self.kind == "import":
+            object.__setattr__(self, "optimizers", (Imported(),))  # there is nothing that could be chosen
+        elif any(isinstance(optimizer, Imported) for optimizer in self.optimizers):
+            raise ValueError("'imported' searches nothing; it stands for prompts that `lmaudit import` reads")
+        return self
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
@@ -259,10 +268,9 @@ def _settings_of_a_class(line: str) -> dict[str, str]:
     names = [name for name, _ in pairs]
     for name in names:
         if name not in _SETTINGS_OF_A_CLASS:
-            near = get_close_matches(name, _SETTINGS_OF_A_CLASS, n=1)
-            meant = f"did you mean {near[0]}? " if near else ""
+            meant = did_you_mean(name, _SETTINGS_OF_A_CLASS)
             raise ValueError(
-                f"no such setting as {name!r}; {meant}allowed: {', '.join(_SETTINGS_OF_A_CLASS)}; "
+                f"no such setting as {name!r}{meant or ';'} allowed: {', '.join(_SETTINGS_OF_A_CLASS)}; "
                 "a source with settings goes behind a name: pets?source=words?file=pets.txt"
             )
         if names.count(name) > 1:

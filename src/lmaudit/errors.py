@@ -13,10 +13,14 @@ Anything else that escapes is a bug of lmaudit and keeps its traceback.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
+
+from lmaudit.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
+    from pydantic_core import ErrorDetails
 
 
 class LmauditError(Exception):
@@ -33,7 +37,14 @@ def invalid(error: ValidationError) -> InputError:
     names = [str(part) for part in first["loc"] if isinstance(part, str)]
     message = first["msg"].removeprefix("Value error, ")
     came = "" if first["type"] in ("value_error", "missing") else f"; got {first['input']!r}"
-    return InputError(f"{'.'.join(names) or 'settings'}: {message}{came}")
+    return InputError(f"{'.'.join(names) or 'settings'}: {message}{came}{meant_of(first)}")
+
+
+def meant_of(error: ErrorDetails) -> str:
+    """``; did you mean float32?`` where pydantic found a word that is none of a few; else empty."""
+    if error["type"] not in ("literal_error", "enum"):
+        return ""
+    return did_you_mean(str(error["input"]), re.findall(r"'([^']*)'", str(error["ctx"]["expected"])))
 
 
 class ModelError(LmauditError):

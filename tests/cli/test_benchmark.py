@@ -192,7 +192,7 @@ def test_a_card_is_written_and_printed(run, table):
     assert "sensitivity" in out
     assert "0.800" in out
     _, out, _ = run("card", f"recorded:{table}#score", "--json")
-    assert json.loads(out)[0]["sensitivity"]["value"] == pytest.approx(0.8)
+    assert json.loads(out)["cards"][0]["sensitivity"]["value"] == pytest.approx(0.8)
 
 
 def test_detectors_are_listed_with_what_they_need(run):
@@ -201,7 +201,7 @@ def test_detectors_are_listed_with_what_they_need(run):
     for said in ("recorded:FILE#COLUMN", "hf:MODEL", "PERSPECTIVE_API_KEY", "after 2026"):
         assert said in out
     _, out, _ = run("detectors", "--json")
-    assert {row["detector"].partition(":")[0] for row in json.loads(out)} >= {"profanity", "toxblock", "lm", "words"}
+    assert {row["detector"].partition(":")[0] for row in json.loads(out)["detectors"]} >= {"profanity", "toxblock", "lm", "words"}
 
 
 def test_rows_that_cannot_be_used_are_named(run, tmp_path):

@@ -4,7 +4,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ from lmaudit import elicit as api_elicit
 from lmaudit.errors import InputError
 from lmaudit.store import RunState, Study
 from lmaudit.testing.tiny import save_tiny_model
+from working import until_it_works
 
 FAST = ("--sweeps", 4, "--candidates", 10, "--gradients", 3)
 RUDE = " cat,0.9\n pig,0.8\n pigs,0.7\n the,0.001\n a,0.001\n is,0.001\n said,0.001\na,0.002\nb,0.002\ne,0.005\n"
@@ -107,8 +107,8 @@ def test_a_reversal_with_a_class_is_reproduced_too(run, folder, rude, tmp_path):
         (("--output-length", "²"), "same, same+1"),
         (("--restarts", 2, "--seed", 1), "not both"),
         (("--restarts", 10**9), "1,000,000"),
-        (("--output-is", "toxik"), "did you mean 'toxic'"),
-        (("--output-is", "frensh"), "did you mean 'french'"),
+        (("--output-is", "toxik"), "did you mean toxic"),
+        (("--output-is", "frensh"), "did you mean french"),
         (("--output-is", ""), "output is '': is:"),
         (("--output-is", "not "), "no class or source 'not'"),
         (("--output-is", "RUDE&treshold=0.3"), "did you mean threshold?"),
@@ -210,10 +210,7 @@ def test_ctrl_c_stops_cleanly_and_the_printed_command_continues(run, folder, tmp
     process = subprocess.Popen(
         [*command, "--restarts", "40"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    while not study.exists():
-        time.sleep(0.05)
-        assert process.poll() is None, process.stderr.read()
-    time.sleep(0.5)
+    until_it_works(process, study)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 3, err
@@ -254,7 +251,7 @@ def test_python_does_the_same(run, folder, rude, tmp_path):
     assert tuple(again["prompt_ids"] + again["output_ids"]) == found[0].prompt_ids + found[0].output_ids
     with pytest.raises(InputError, match="did you mean threshold"):
         api_elicit(folder, output_is="toxic?treshold=1")
-    with pytest.raises(InputError, match="did you mean 'toxic'"):
+    with pytest.raises(InputError, match="did you mean toxic"):
         api_elicit(folder, output_is="toxik")
 
 

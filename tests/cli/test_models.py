@@ -42,7 +42,7 @@ def test_the_list_survives_thirty_columns() -> None:
 def test_json_holds_one_object_per_model() -> None:
     result = CliRunner().invoke(models_app, ["--json"])
     assert result.exit_code == 0
-    assert json.loads(result.stdout) == [
+    assert json.loads(result.stdout)["models"] == [
         {
             "name": "smollm2",
             "full_name": "SmolLM2-135M-Instruct",
@@ -82,6 +82,6 @@ def test_fetch_prints_the_folder_alone_on_stdout() -> None:
     assert result.exit_code == 0
     assert result.stdout == f"{catalog.resolve('smollm2')}\n"
     assert " s\n" in result.stderr
-    listed = json.loads(CliRunner().invoke(models_app, ["--json"]).stdout)
+    listed = json.loads(CliRunner().invoke(models_app, ["--json"]).stdout)["models"]
     assert listed[0]["folder"] == result.stdout.strip()
     assert listed[0]["disk_bytes"] > 500_000_000

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from lmaudit.errors import InputError, StudyError
+from lmaudit.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from lmaudit.plan import Plan
@@ -140,7 +141,8 @@ def _optimizers(options: Mapping[str, Any]) -> dict[str, Any]:
     names = options.get("optimizer") or ["arca"]
     unknown = [name for name in names if name not in OPTIMIZERS]
     if unknown:
-        raise InputError(f"--optimizer: no optimiser {unknown[0]!r}; expected one of {', '.join(OPTIMIZERS)}")
+        meant = did_you_mean(unknown[0], OPTIMIZERS)
+        raise InputError(f"--optimizer: no optimiser {unknown[0]!r}; expected one of {', '.join(OPTIMIZERS)}{meant}")
     made = []
     for name in names:
         mine = {

@@ -36,7 +36,7 @@ def detectors(as_json: JsonOption = False) -> None:
         here = all(is_here(package) for package in found.packages)
         rows.append({"detector": form, "needs": found.needs, "here": here, "settings": settings})
     if as_json:
-        typer.echo(json.dumps(rows, indent=2))
+        typer.echo(json.dumps({"schema_version": 1, "detectors": rows}, indent=2))
         return
     cells = tuple(
         (row["detector"], row["needs"], "yes" if row["here"] else "no", ", ".join(row["settings"])) for row in rows
@@ -70,7 +70,8 @@ def card(
     asked = None if detector is None else parse_detector(detector)
     cards = cards_of(None if asked is None else asked.identity)
     if as_json:
-        typer.echo(json.dumps(finite([found.to_json() for found in cards]), indent=2))
+        record = {"schema_version": 1, "cards": [found.to_json() for found in cards]}
+        typer.echo(json.dumps(finite(record), indent=2))
     elif cards:
         print_sheets(Terminal(), [card_sheet(found) for found in cards])
     if not cards:

@@ -11,6 +11,7 @@ import typer
 from rich.table import Table
 
 from lmaudit import packaged
+from lmaudit.cli.options import JsonOption
 from lmaudit.cli.terminal import Terminal, notice
 from lmaudit.model import catalog
 
@@ -20,15 +21,18 @@ models_app = typer.Typer(help="List the models that have a short name, or fetch 
 @models_app.callback(invoke_without_command=True)
 def list_models(
     context: typer.Context,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: one object per model.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """List the models that have a short name."""
+    """List the models that have a short name.
+
+    Example:  lmaudit models
+    """
     if context.invoked_subcommand is not None:
         return
     entries = catalog.catalog()
     if as_json:
-        # str: the only values that JSON does not know are paths.
-        typer.echo(json.dumps([dataclasses.asdict(entry) for entry in entries], default=str, indent=2))
+        record = {"schema_version": 1, "models": [dataclasses.asdict(entry) for entry in entries]}
+        typer.echo(json.dumps(record, default=str, indent=2))  # str: the only values that JSON does not know are paths
         return
     Terminal().print(_table(entries))
     typer.echo(f"\nCache: {packaged.cache_directory()} ({packaged.CACHE_VARIABLE} chooses another)")
@@ -36,14 +40,20 @@ def list_models(
 
 @models_app.command("list", hidden=True)
 def list_again(context: typer.Context) -> None:
-    """The same as no command."""
+    """The same as no command.
+
+    Example:  lmaudit models list
+    """
     context.invoked_subcommand = None
     list_models(context)
 
 
 @models_app.command()
 def fetch(name: Annotated[str, typer.Argument(help="Short name, as `lmaudit models` lists it.")]) -> None:
-    """Fetch and convert a model now, so that later runs need no network. Prints its folder."""
+    """Fetch and convert a model now, so that later runs need no network. Prints its folder.
+
+    Example:  lmaudit models fetch smollm2
+    """
     model = catalog.lookup(name)
     started_s = time.monotonic()
     # stderr: stdout holds the folder alone, for scripts.

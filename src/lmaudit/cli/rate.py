@@ -206,7 +206,7 @@ def _tokens(book: RatingBook, names: Sequence[str], groups: dict[str, str], rene
 
 def _print_links(links: dict[str, str], address: str, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps({"address": address, "links": links}, indent=2))
+        typer.echo(json.dumps({"schema_version": 1, "address": address, "links": links}, indent=2))
         return
     if links:
         notice("Links, one for each rater. They are secrets, and printed this once:")

@@ -54,17 +54,17 @@ def list_tables(
     mine = None if model is None else fingerprint(_vocabulary(model))
     found = [kept for kept in kept_passes() if mine in (None, kept.vocabulary)]
     if as_json:
-        record = {"sources": [dict(zip(("class", "source", "needs"), row, strict=True)) for row in _SOURCES]}
+        sources = [dict(zip(("class", "source", "needs"), row, strict=True)) for row in _SOURCES]
         kept_json = [{**dataclasses.asdict(kept), "path": str(kept.path)} for kept in found]
-        typer.echo(json.dumps({**record, "kept": kept_json}, indent=2))
+        typer.echo(json.dumps({"schema_version": 1, "sources": sources, "kept": kept_json}, indent=2))
         return
     rows = tuple(
         (kept.source, str(len(kept.columns)), str(kept.n_tokens), kept.vocabulary[:8], kept.version) for kept in found
     )
     kept_sheet = Sheet("Kept", ("source", "classes", "tokens", "vocabulary", "version"), rows)
     note = "A class alone means the first source of it. `lmaudit tables show SOURCE` builds what is not kept."
-    sources = Sheet("Sources", ("class", "source", "needs"), _SOURCES, note)
-    print_sheets(Terminal(), [sources, kept_sheet] if rows else [sources])
+    sheet = Sheet("Sources", ("class", "source", "needs"), _SOURCES, note)
+    print_sheets(Terminal(), [sheet, kept_sheet] if rows else [sheet])
 
 
 @tables_app.command()
@@ -91,7 +91,7 @@ def build(
         built.append((summary(table), time.monotonic() - started_s))
     if as_json:
         records = [{**dataclasses.asdict(told), "seconds": round(seconds, 3)} for told, seconds in built]
-        typer.echo(json.dumps(finite(records), indent=2))
+        typer.echo(json.dumps(finite({"schema_version": 1, "tables": records}), indent=2))
         return
     columns = ("source", "judged", "unknown", "is", "is not", "seconds")
     rows = tuple((*_row(told), f"{seconds:.1f}") for told, seconds in built)
@@ -127,7 +127,7 @@ def show(
     if as_json:
         tokens = [dict(zip(("id", "text", "probability"), token, strict=True)) for token in shown]
         record = {**dataclasses.asdict(told), "model": model, "masked": not unmask, "tokens": tokens}
-        typer.echo(json.dumps(finite(record), indent=2))
+        typer.echo(json.dumps(finite({"schema_version": 1, **record}), indent=2))
         return
     rows = tuple((str(i), f'"{printable(text)}"', number(probability, 4)) for i, text, probability in shown)
     ends = "The least likely tokens" if bottom else "The likeliest tokens"

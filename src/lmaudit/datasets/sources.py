@@ -13,6 +13,7 @@ from lmaudit.datasets.table import Row, Table, read_table, read_text
 from lmaudit.errors import InputError
 from lmaudit.published import PublishedFile, fetch_published, sha256_of
 from lmaudit.records import printable
+from lmaudit.suggestions import did_you_mean
 
 _GITHUB = "https://raw.githubusercontent.com"
 
@@ -119,7 +120,8 @@ def load_dataset(name: str, *, data: Path | None = None, columns: Columns | None
             return _load_builtin(path)
     if not Path(name).suffix and not Path(name).exists():
         known = ", ".join((BUILTIN, *PUBLIC))
-        raise InputError(f"no benchmark {printable(name)!r}: expected {known}, or a .csv, .tsv or .jsonl file")
+        meant = did_you_mean(name, (BUILTIN, *PUBLIC))
+        raise InputError(f"no benchmark {printable(name)!r}: expected {known}, or a .csv, .tsv or .jsonl file{meant}")
     return dataset_of_file(Path(name), columns or Columns())
 
 

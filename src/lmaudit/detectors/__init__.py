@@ -18,6 +18,7 @@ from lmaudit.detectors.foreign import GROUP, entries, reason_of, told_as_broken,
 from lmaudit.detectors.verdict import UNPARSED, Verdict
 from lmaudit.errors import DetectorError, InputError, invalid
 from lmaudit.records import printable
+from lmaudit.suggestions import did_you_mean
 
 KINDS = {
     "profanity": "lmaudit.detectors.profanity:Profanity",
@@ -51,7 +52,8 @@ def load_kind(kind: str) -> type[Detector]:
     found = entries().get(kind, []) if kind not in KINDS else [EntryPoint(kind, KINDS[kind], GROUP)]
     if not found:
         known = printable(", ".join(sorted(kinds())))
-        raise InputError(f"no detector {printable(kind)!r}: expected one of {known}; see `lmaudit detectors`")
+        meant = did_you_mean(kind, kinds()) or "; see `lmaudit detectors`"
+        raise InputError(f"no detector {printable(kind)!r}: expected one of {known}{printable(meant)}")
     if len(found) > 1:
         places = printable(" and ".join(entry.value for entry in found))
         raise DetectorError(f"detector {printable(kind)}: expected one package to define it, got {places}; remove one")
@@ -121,5 +123,6 @@ def _validated(found: type[Detector], settings: Mapping[str, str]) -> Detector:
 
 
 def _no_setting(found: type[Detector], wrong: object) -> InputError:
-    there = ", ".join(name for name in found.model_fields if name != "target")
-    return InputError(f"detector {found.kind}: no setting {printable(wrong)!r}; there are {there}")
+    there = [name for name in found.model_fields if name != "target"]
+    meant = did_you_mean(str(wrong), there)
+    return InputError(f"detector {found.kind}: no setting {printable(wrong)!r}; there are {', '.join(there)}{meant}")

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from lmaudit.errors import InputError, LmauditError, ModelError, invalid
 from lmaudit.model.hub import Device, commit_of, find_device, folder_or_hub_id, quiet_transformers, why_not_loaded
+from lmaudit.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     import torch
@@ -128,8 +129,9 @@ def _place(spec: ModelSpec) -> str:
         if not path.is_file():
             raise ModelError(f"expected a GGUF file, found nothing at {spec.name}; check the path")
         return str(catalog.convert_gguf(path))
-    known = ", ".join(entry.name for entry in catalog.catalog())
+    known = ", ".join(catalog.names())
     expected = f"a known name ({known}), a folder, a .gguf file or a Hub id 'owner/name'"
+    expected += did_you_mean(spec.name, catalog.names())
     return folder_or_hub_id(spec.name, spec.revision, expected)
 
 

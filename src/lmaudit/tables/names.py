@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from urllib.parse import parse_qsl
 
 from lmaudit.detectors import kinds, parse_detector
 from lmaudit.errors import InputError
 from lmaudit.records import printable
+from lmaudit.suggestions import did_you_mean
 from lmaudit.tables.judged import Judged
 from lmaudit.tables.language import Language
 from lmaudit.tables.languages import CODES, NAMES
@@ -39,7 +39,7 @@ def source_of(name: str) -> str:
             return CLASSES[spelling]
     if _kind(name) in (*_OWN_KINDS, *kinds()):
         return name
-    raise InputError(f"no class or source {printable(name)!r}: {_meant(wanted)}; see `lmaudit tables`")
+    raise InputError(f"no class or source {printable(name)!r}{_meant(wanted)}")
 
 
 def parse_source(line: str) -> Source:
@@ -75,21 +75,17 @@ def _language(line: str, rest: str) -> Language:
         raise InputError(f"table {printable(line)!r}: expected no setting but model=PATH")
     model = dict(given).get("model")
     if code not in NAMES and model is None:
-        raise InputError(
-            f"no language {printable(name)!r}: {_near(name.lower(), [*CODES], 'a name or code such as french or fr')}"
-        )
+        near = _near(name.lower(), [*CODES], "a name or code such as french or fr")
+        raise InputError(f"no language {printable(name)!r}{near}")
     return Language(code, model)
 
 
 def _meant(wanted: str) -> str:
     known = [*CLASSES, *kinds(), *_OWN_KINDS]
-    return _near(wanted, known, "toxic, a language such as french, a detector, or file:PATH")
+    return _near(wanted, known, "toxic, a language such as french, a detector, or file:PATH; see `lmaudit tables`")
 
 
 def _near(wanted: str, known: list[str], expected: str) -> str:
-    if wanted in NAMES:
-        return f"did you mean {NAMES[wanted]!r}?"
-    near = get_close_matches(wanted, known, n=1, cutoff=0.7)
-    if near:
-        return f"did you mean {near[0]!r}?"
-    return f"expected {expected}"
+    if wanted in NAMES:  # the code of a language: its name is no misspelling of it
+        return f"; did you mean {NAMES[wanted]}?"
+    return did_you_mean(wanted, known) or f": expected {expected}"

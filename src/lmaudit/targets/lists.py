@@ -8,6 +8,7 @@ from pathlib import Path
 from lmaudit.datasets.table import read_text
 from lmaudit.errors import InputError
 from lmaudit.records import printable
+from lmaudit.suggestions import did_you_mean
 
 NAMED = {"senators": "us_senators_2022_10.txt"}
 """Lists that lmaudit ships, facts only. ``senators``: the 100 U.S. senators of October 2022 by their usual names."""
@@ -31,7 +32,8 @@ def load_targets(source: str | Path) -> tuple[str, ...]:
         return tuple(f" {name}" for name in text.splitlines())
     path = Path(source)
     if not path.exists() and not path.suffix and path.name == str(source):
-        raise InputError(f"no list of targets {printable(source)!r}: expected {', '.join(NAMED)}, or a file")
+        meant = did_you_mean(path.name, NAMED)
+        raise InputError(f"no list of targets {printable(source)!r}: expected {', '.join(NAMED)}, or a file{meant}")
     return _lines(path, read_text(path))
 
 
