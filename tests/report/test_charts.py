@@ -14,6 +14,7 @@ from lmaudit.report.charts import (
     Bar,
     Point,
     Series,
+    _ends,
     bar_chart,
     heat_map,
     interval_chart,
@@ -116,6 +117,21 @@ def test_intervals_reach_from_low_to_high_around_their_mark():
     assert (low - y) / (y - high) == pytest.approx(0.5, abs=0.01)
 
 
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=5))
+def test_an_axis_of_its_own_holds_all_numbers(values):
+    low, high = _ends([*values, None])
+    assert low <= min(values)
+    assert high >= max(values)
+    assert low < high
+
+
+def test_an_axis_has_round_numbers():
+    assert _ends([3.1, 9.9]) == (0.0, 10.0)
+    assert _ends([-0.3, 0.2]) == (-0.4, pytest.approx(0.4))
+    assert _ends([]) == (0.0, 1.0)
+    assert _ends([0.0]) == (0.0, 1.0)
+
+
 def test_an_undefined_number_leaves_a_gap_and_keeps_its_place():
     chart = interval_chart([Series("a", [Point("2", 0.1), Point("3", None), Point("4", 0.3)])], title="t")
     assert len(places(chart)) == 2
@@ -161,8 +177,8 @@ def test_a_spread_shows_its_median_and_every_value():
     dots = [float(e.get("cx")) for e in elements(chart, "circle")]
     assert dots[1] - dots[0] == pytest.approx(dots[2] - dots[1], abs=0.02), "logarithmic"
     assert dots == sorted(dots)
-    assert "10 (n = 3)" in chart
-    assert "1,000 (n = 1)" in chart
+    assert "median 10, n = 3" in chart
+    assert "median 1,000, n = 1" in chart
 
 
 def test_a_spread_of_thousands_keeps_its_ends_and_stays_small():

@@ -6,6 +6,7 @@ in its box. None replaces a table: the numbers stand next to it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -89,9 +90,9 @@ def interval_chart(
     low, high = ends or _ends([v for one in series for p in one.points for v in (p.value, p.low, p.high)])
     colours = [i if one.colour is None else one.colour for i, one in enumerate(series)]
     names = [(colour, one.name, one.dotted) for colour, one in zip(colours, series, strict=True)]
-    slot = max(34.0, 13.0 * len(series) + 14, min(96.0, max((svg.text_width(p) for p in places), default=0) + 10))
+    slot = max(34.0, 9.0 * len(series) + 14, min(96.0, max((svg.text_width(p) for p in places), default=0) + 10))
     width = max(svg.NARROW, 52 + slot * len(places) + 8)
-    above = svg.legend_height(names, width) + (22 if y_label else 8)
+    above = svg.legend_height(names, width) + (26 if y_label else 8)
     picture = svg.chart(width, above + _HEIGHT + (42 if x_label else 24), title, _in_words(series, x_label, y_label))
     svg.legend(picture, names, 0, 2, width)
     axes = _Axes(52, width - 8, above, above + _HEIGHT, low, high, percent)
@@ -102,7 +103,7 @@ def interval_chart(
         svg.label(picture, x, axes.bottom + 16, place, room=step - 4, class_="tick middle")
     if x_label:
         svg.label(picture, (axes.left + axes.right) / 2, axes.bottom + 35, x_label, room=width, class_="middle")
-    apart = min(13.0, (step - 12) / max(len(series), 1))
+    apart = min(13.0, (step - 14) / max(len(series), 1))
     for i, (one, colour) in enumerate(zip(series, colours, strict=True)):
         aside = (i - (len(series) - 1) / 2) * apart
         _draw(picture, one, colour, {place: x + aside for place, x in middles.items()}, axes)
@@ -144,7 +145,7 @@ def _draw(picture: Element, one: Series, colour: int, xs: dict[str, float], axes
 
 def _y_axis(picture: Element, axes: _Axes, name: str) -> None:
     if name:
-        svg.label(picture, 0, axes.top - 10, name, room=axes.right, class_="quiet")
+        svg.label(picture, 0, axes.top - 13, name, room=axes.right, class_="quiet")
     for i in range(5):
         value = axes.low + (axes.high - axes.low) * i / 4
         y = axes.y(value)
@@ -154,12 +155,16 @@ def _y_axis(picture: Element, axes: _Axes, name: str) -> None:
 
 
 def _ends(values: Sequence[float | None]) -> tuple[float, float]:
-    """Ends of an axis a little beyond all numbers; from 0 where nothing is below it."""
+    """Ends of an axis that hold all numbers, with five round numbers from end to end; from 0 where none is below it."""
     numbers = [value for value in values if svg.is_number(value)]
-    if not numbers:
-        return 0.0, 1.0
-    low, high = min(*numbers, 0.0), max(numbers)
-    return low, high + 0.05 * (high - low) or low + 1.0
+    low, high = min([*numbers, 0.0]), max(numbers, default=1.0)
+    high = high if high > low else low + 1.0
+    power = 10.0 ** math.floor(math.log10((high - low) / 4))
+    for step in (power * part for part in (1, 2, 2.5, 5, 10, 20)):
+        bottom = math.floor(low / step) * step
+        if bottom + 4 * step >= high:
+            break
+    return bottom, bottom + 4 * step
 
 
 def _in_words(series: Sequence[Series], x_label: str, y_label: str) -> str:

@@ -11,8 +11,8 @@ from markupsafe import Markup
 from lmaudit.report import svg
 from lmaudit.report.svg import Element, add
 
-_WIDTH, _LEFT, _RIGHT = 440.0, 112.0, 96.0  # px: whole, for names, for medians
-_ROW = 36.0
+_WIDTH, _MARGIN = 326.0, 16.0  # px: whole, and at each end for half a number under the axis
+_ROW = 52.0  # of which the upper part holds the name and the median
 _MOST_DOTS = 150  # a row; of more values evenly spread quantiles are drawn
 
 
@@ -31,16 +31,17 @@ def spread_chart(series: Sequence[tuple[str, Sequence[float]]], *, title: str, x
     picture = svg.chart(_WIDTH, height, title, f"Spread of {x_label or 'values'}, logarithmic. {words}.")
     _axis(picture, low, high, _ROW * len(rows), x_label)
     for i, (name, values) in enumerate(rows):
-        middle = _ROW * (i + 0.5)
-        svg.label(picture, 0, middle + 4, name, room=_LEFT - 12)
-        svg.label(picture, _WIDTH, middle + 4, _median(values), room=_RIGHT, class_="tick end")
+        said = _median(values)
+        room = svg.text_width(said)
+        svg.label(picture, 0, _ROW * i + 13, name, room=_WIDTH - room - 12)
+        svg.label(picture, _WIDTH, _ROW * i + 13, said, room=room, class_="tick end")
         if len(values):
-            _row(picture, i, values, (low, high), middle)
+            _row(picture, i, values, (low, high), _ROW * i + 33)
     return svg.markup(picture)
 
 
 def _median(values: np.ndarray) -> str:
-    return f"{svg.shown(float(np.median(values)))} (n = {len(values):,})" if len(values) else "none"
+    return f"median {svg.shown(float(np.median(values)))}, n = {len(values):,}" if len(values) else "none"
 
 
 def _decades(values: np.ndarray) -> tuple[int, int]:
@@ -54,7 +55,7 @@ def _decades(values: np.ndarray) -> tuple[int, int]:
 
 def _x(value: float, low: int, high: int) -> float:
     share = (math.log10(value) - low) / (high - low) if value > 0 else 0.0
-    return _LEFT + share * (_WIDTH - _RIGHT - 8 - _LEFT)
+    return _MARGIN + share * (_WIDTH - 2 * _MARGIN)
 
 
 def _axis(picture: Element, low: int, high: int, bottom: float, name: str) -> None:
@@ -63,17 +64,26 @@ def _axis(picture: Element, low: int, high: int, bottom: float, name: str) -> No
     for value in [part * 10.0**power for power in range(low, high + 1, step) for part in parts]:
         if value <= 10.0**high:
             x = _x(value, low, high)
-            add(picture, "line", class_="grid", x1=x, x2=x, y1=4, y2=bottom)
-            svg.label(picture, x, bottom + 16, svg.shown(value), room=70, class_="tick middle")
+            for row in range(round(bottom / _ROW)):
+                add(picture, "line", class_="grid", x1=x, x2=x, y1=_ROW * row + 19, y2=_ROW * row + 47)
+            svg.label(picture, x, bottom + 16, _short(value), room=70, class_="tick middle")
     if name:
-        svg.label(picture, (_LEFT + _WIDTH - _RIGHT) / 2, bottom + 36, name, room=_WIDTH, class_="middle")
+        svg.label(picture, _WIDTH / 2, bottom + 36, name, room=_WIDTH, class_="middle")
+
+
+def _short(value: float) -> str:
+    """``1M`` for a million: ends of an axis have little room."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{value / size:,.0f}{letter}"
+    return svg.shown(value)
 
 
 def _row(picture: Element, series: int, values: np.ndarray, ends: tuple[int, int], middle: float) -> None:
     group = add(picture, "g", class_=f"s{series % svg.N_COLOURS}")
     shares = np.linspace(0, 1, min(len(values), _MOST_DOTS))
     for i, value in enumerate(np.quantile(values, shares, method="nearest")):
-        aside = (i * 0.618 % 1 - 0.5) * (_ROW - 18)  # dots of one value lie beside each other, in every report alike
+        aside = (i * 0.618 % 1 - 0.5) * 18  # dots of one value lie beside each other, in every report alike
         add(group, "circle", class_="dot", cx=_x(float(value), *ends), cy=middle + aside, r=2.2)
     lower, median, upper = (_x(float(v), *ends) for v in np.quantile(values, (0.25, 0.5, 0.75)))
     add(group, "rect", class_="box", x=lower, width=max(upper - lower, 1), y=middle - 11, height=22)
