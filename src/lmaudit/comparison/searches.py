@@ -70,7 +70,7 @@ class Paired:
 def pair(a: Study, b: Study) -> Paired:
     """The searches of two studies, paired."""
     cells = cells_of(a), cells_of(b)
-    varied = sorted({name for mine in cells for cell in mine for name in cell.settings})
+    varied = sorted({name for study in (a, b) for run in study.runs() for name in run.spec["settings"]})
     first, second = (
         {search.key: search for search in _searches(study, mine, varied)}
         for study, mine in zip((a, b), cells, strict=True)
@@ -90,7 +90,7 @@ def _searches(study: Study, cells: Sequence[Cell], varied: Sequence[str]) -> lis
     for run in study.runs():
         which = run.spec["cell"], run.spec["optimizer"]
         if which not in settings:
-            settings[which] = _settings(cells[which[0]], which[1], varied)
+            settings[which] = _settings(cells[which[0]], run.spec, varied)
         searches.append(_search(run, settings[which]))
     return searches
 
@@ -109,8 +109,7 @@ def _search(run: Run, settings: Settings) -> Search:
     )
 
 
-def _settings(cell: Cell, label: str, varied: Sequence[str]) -> Settings:
+def _settings(cell: Cell, spec: Mapping[str, Any], varied: Sequence[str]) -> Settings:
     """Those of the audit that vary anywhere, with this optimiser alone: what others are set to changes nothing."""
-    mine: Mapping[str, Any] = cell.settings_of(label)
-    whole = {**mine, **named(cell.alone(label))}
+    whole = {**spec["settings"], **named(cell.alone(spec["optimizer"]))}
     return tuple((name, canonical_json(whole[name])) for name in varied if name in whole)
