@@ -43,14 +43,15 @@ def study_part(study: Study, label: str, hidden: Collection[str]) -> StudyPart:
         label: a name that no other study of the report has.
         hidden: targets that are masked.
     """
-    searched = "model" in study.config
+    counts = {str(state): n for state, n in study.counts().items() if n}
+    model = study.environment.get("model") or study.config.get("model", {}).get("name")
     return StudyPart(
         label=label,
         created=study.created,
-        model=str(study.environment.get("model") or (study.config["model"].get("name") if searched else "")),
+        model=str(model or "a model") if counts else "",
         facts=tuple(_facts(study)),
-        behaviour=tuple(_sentences(study, hidden)) if searched else (),
-        counts={str(state): n for state, n in study.counts().items() if n},
+        behaviour=tuple(_sentences(study, hidden)) if "optimizers" in study.config else (),
+        counts=counts,
         n_targets=len(_targets(study.config)),
     )
 
@@ -186,14 +187,14 @@ def _searches(config: Mapping[str, Any]) -> Sentence:
     for place, optimizer in enumerate(config["optimizers"]):
         last = place == len(config["optimizers"]) - 1
         said += [" and " if last else ", "] if place else []
-        said += [Said(_name(optimizer)), f" ({_effort(optimizer)})"]
+        said += [*_name(optimizer), f" ({_effort(optimizer)})"]
     return (*said, f", {counted(len(seeds), 'random start')} {each}.")
 
 
-def _name(optimizer: Mapping[str, Any]) -> str:
-    label = optimizer.get("label")
-    name = _OPTIMIZERS.get(optimizer["name"], optimizer["name"])
-    return f"{name} as “{label}”" if label and label != optimizer["name"] else name
+def _name(optimizer: Mapping[str, Any]) -> Sentence:
+    name, label = str(optimizer["name"]), optimizer.get("label")
+    known = _OPTIMIZERS.get(name, name)
+    return (f"{known}, here called ", Said(label)) if label and label != name else (known,)
 
 
 def _effort(optimizer: Mapping[str, Any]) -> str:

@@ -36,7 +36,7 @@ def gaps(
     mine = [run for of_study in runs for run in of_study]
     if not mine:
         return ()
-    searched = [study.config for study in studies if "model" in study.config]
+    searched = [study.config for study in studies if "optimizers" in study.config]
     return (
         *_failed(findings),
         *_without_an_end(mine),
@@ -84,6 +84,8 @@ def _never_reached(findings: Sequence[ReportedFinding]) -> Iterator[Sentence]:
 
 
 def _bounds(configs: Sequence[Mapping[str, Any]]) -> Iterator[Sentence]:
+    if not configs:
+        return
     lengths = sorted({n for config in configs for n in varied(config["prompt_length"])})
     yield (
         f"Only prompts with {either(lengths)} searched token{'' if lengths == [1] else 's'} were tried; "

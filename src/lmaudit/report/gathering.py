@@ -14,7 +14,7 @@ from lmaudit.figures.gathering import gather
 from lmaudit.findings import Rate
 from lmaudit.masking import offensive_sides, sides_to_mask
 from lmaudit.migrations import utc_now
-from lmaudit.records import canonical_json, printable
+from lmaudit.records import printable
 from lmaudit.report.behaviour import study_part
 from lmaudit.report.contents import JudgePart, Report, ReportedFinding
 from lmaudit.report import detector_part
@@ -73,10 +73,10 @@ def _labels(paths: Sequence[Path]) -> list[str]:
 
 def _reported(studies: Sequence[Study], runs: Sequence[Sequence[Run]]) -> list[ReportedFinding]:
     """The ends of all searches, each once, in the order in which `gather` has them."""
-    found: dict[str, tuple[int, Run]] = {}
+    found: dict[tuple[object, ...], tuple[int, Run]] = {}
     for place, (study, mine) in enumerate(zip(studies, runs, strict=True)):
         for run in mine:
-            key = canonical_json([study.config_hash, study.environment.get("fingerprint"), run.spec])
+            key = study.config_hash, study.environment.get("fingerprint"), repr(run.spec)
             if key not in found or found[key][1].result is None:
                 found[key] = place, run
     ended = [(place, run) for place, run in found.values() if run.result is not None]
@@ -114,7 +114,7 @@ def _later(study: Study) -> dict[str, Mapping[int, Sequence[Mapping[str, Any]]]]
 
 def _newest(study: Study, kind: str, identity: str) -> dict[int, list[dict[str, Any]]]:
     """Measurements by run, one of each model."""
-    newest = {(m.run_id, canonical_json(m.record.get(identity))): m for m in study.measurements(kind)}
+    newest = {(m.run_id, repr(m.record.get(identity))): m for m in study.measurements(kind)}
     by_run: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for measurement in newest.values():
         by_run[measurement.run_id].append({"at": measurement.at, **measurement.record})
@@ -133,17 +133,20 @@ def _verdicts(study: Study) -> dict[str | None, list[dict[str, Any]]]:
 def _with_judges(findings: Sequence[ReportedFinding]) -> tuple[tuple[JudgePart, ...], list[ReportedFinding]]:
     """The judges of all findings, each once, and the findings with the places of theirs."""
     said: dict[Judging, list[Mapping[str, Any]]] = {}
+    places: dict[Judging, int] = {}
+    marked = []
     for item in findings:
-        for judgement in item.finding.judgements:
-            said.setdefault(_judging(judgement), []).append(judgement)
-    places = {judging: place for place, judging in enumerate(said)}
-    marked = [replace(f, judges=tuple(places[_judging(j)] for j in f.finding.judgements)) for f in findings]
+        judging = [_judging(judgement) for judgement in item.finding.judgements]
+        for key, judgement in zip(judging, item.finding.judgements, strict=True):
+            places.setdefault(key, len(places))
+            said.setdefault(key, []).append(judgement)
+        marked.append(replace(item, judges=tuple(places[key] for key in judging)))
     return tuple(_judge_part(judgements) for judgements in said.values()), marked
 
 
 def _judging(judgement: Mapping[str, Any]) -> Judging:
     names = ("judge", "version", "on", "expect", "threshold")
-    return *(str(judgement.get(name)) for name in names), canonical_json(judgement["cards"])
+    return *(str(judgement.get(name)) for name in names), repr(judgement["cards"])
 
 
 def _judge_part(judgements: Sequence[Mapping[str, Any]]) -> JudgePart:

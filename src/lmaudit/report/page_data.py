@@ -16,7 +16,10 @@ _OF_CARDS = ("benchmark", "date", "n", "n_toxic", "sensitivity", "specificity", 
 
 def json_for_html(value: object) -> str:
     """JSON that may stand in a script element: ASCII, and nothing in it that HTML could read as markup."""
-    text = json.dumps(finite(value), separators=(",", ":"), allow_nan=False)
+    try:
+        text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    except ValueError:  # something is no number: rare, and to look for it takes longer than to write all
+        text = json.dumps(finite(value), separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 

@@ -48,12 +48,12 @@ function pieceShown(text, veiled, before) {
   return printable(Array.from(maskedText(before + text)).slice(Array.from(before).length).join(""));
 }
 
-function tokenItem([text, , logprob, margin, best], veiled, before) {
-  const first = margin === null || margin >= 0;
+function tokenItem([text, ofOutput, logprob, margin, best], veiled, before) {
+  const first = !ofOutput || margin === null || margin >= 0; // a prompt is given: nobody asks the model for its tokens
   const word = make("span", { class: "word" }, isolated(pieceShown(beginning(text, 200), veiled, before) || "(empty)"));
   const values = [make("span", { class: "value" }, hidden("log p "), figure(logprob))];
-  if (margin !== null) values.push(make("span", { class: "value" }, hidden("margin "), make("span", { "aria-hidden": "true" }, "Δ "), figure(margin)));
-  if (!first && best !== null)
+  if (ofOutput && margin !== null) values.push(make("span", { class: "value" }, hidden("margin "), make("span", { "aria-hidden": "true" }, "Δ "), figure(margin)));
+  if (!first && best !== null && best !== undefined)
     values.push(make("span", { class: "value best" }, "says ", isolated(pieceShown(beginning(best, 200), veiled, before))));
   return make("li", { class: `token ${likelihoodClass(logprob)}${first ? "" : " second"}` }, word, values);
 }
