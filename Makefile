@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup audit test fast lint types check format
+.PHONY: setup audit test fast lint types check format docs
 .DEFAULT_GOAL := help
 help:
 	@echo "make audit   set up and reverse the embedded model to ' United States' (a few minutes on 2 cores)"
@@ -12,6 +12,7 @@ help:
 	@echo "make fast    set up and run the tests that are quick and need no embedded model"
 	@echo "make check   what CI runs: lint, types, tests"
 	@echo "make format  format the code"
+	@echo "make docs    write docs/commands anew, from what the commands say"
 
 setup: $(VENV)/.ready
 
@@ -43,3 +44,6 @@ check: lint types test
 format: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: setup
+	$(BIN)/python -m lmaudit.cli.manual docs/commands

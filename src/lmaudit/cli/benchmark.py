@@ -74,7 +74,7 @@ def benchmark(
 ) -> None:
     """Measure toxicity detectors against graded human judgement.
 
-    Example:  lmaudit benchmark --detector profanity --benchmark builtin --require 'recall>=0.5'
+    Example:  lmaudit benchmark --detector profanity --require 'recall>=0.5'
     """
     from lmaudit.benchmark import BenchmarkSettings, run_benchmark
     from lmaudit.benchmark.gate import check, check_categories, parse_requirement

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from pathlib import Path
@@ -32,7 +33,7 @@ _SECTIONS = {
     "Budget and study": "budget_s budget_tokens live study resume dry_run",
     "Output": "out form format brief report group top prompts failures replace unmask as_json help",
 }
-"""Options by the heading under which they stand in a long help; all others come first."""
+"""Options by the heading under which they stand in a long help; all others come first, and so does one alone."""
 _SECTION_OF = {option: section for section, options in _SECTIONS.items() for option in options.split()}
 _ORDER = {option: n for n, option in enumerate(_SECTION_OF)}
 _LONG = 12  # options from which sections help
@@ -78,9 +79,9 @@ class Command(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Arguments, then the options of each section."""
-        _write(formatter, "Arguments", _records(arguments_of(self), ctx))
+        _write(formatter, "Arguments", records(arguments_of(self), ctx))
         for heading, options in sections_of(self, ctx).items():
-            _write(formatter, heading, _records(options, ctx))
+            _write(formatter, heading, records(options, ctx))
         _write(formatter, "Exit codes", [(str(n), what) for n, what in exit_codes(ctx).items()])
 
 
@@ -106,7 +107,7 @@ class Group(TyperGroup):
             return
         for task, lines in commands_by_task(self).items():
             _write(formatter, task, [(f"{name:{_NAMES_TAKE}}", words) for name, words in lines])
-        _write(formatter, "Options", _records(self.get_params(ctx), ctx))
+        _write(formatter, "Options", records(self.get_params(ctx), ctx))
         with formatter.section("Examples"):
             for example in overview.EXAMPLES:
                 formatter.write(f"{'':{formatter.current_indent}}{example}\n")
@@ -142,14 +143,21 @@ def arguments_of(command: Any) -> list[Any]:
     return [p for p in command.params if p.param_type_name == "argument" and not p.hidden]
 
 
+def options_of(command: Any, context: Any) -> list[Any]:
+    """Options that are shown, ``--help`` last."""
+    return [p for p in command.get_params(context) if p.param_type_name == "option" and not p.hidden]
+
+
 def sections_of(command: Any, context: Any) -> dict[str, list[Any]]:
     """Options that are shown, by heading: only one heading where they are few."""
-    options = [p for p in command.get_params(context) if p.param_type_name == "option" and not p.hidden]
+    options = options_of(command, context)
     if len(options) < _LONG:
         return {"Options": options}
     found: dict[str, list[Any]] = {section: [] for section in ("Options", *_SECTIONS)}
+    sections = Counter(_SECTION_OF.get(option.name) for option in options)
     for option in sorted(options, key=lambda option: _ORDER.get(option.name, -1)):
-        found[_SECTION_OF.get(option.name, "Options")].append(option)
+        section = _SECTION_OF.get(option.name)
+        found["Options" if section is None or sections[section] == 1 else section].append(option)
     return {section: options for section, options in found.items() if options}
 
 
@@ -158,7 +166,8 @@ def exit_codes(context: Any) -> dict[int, str]:
     return overview.exit_codes_of(context.command_path.partition(" ")[2])
 
 
-def _records(parameters: Iterable[Any], context: Any) -> Iterator[tuple[str, str]]:
+def records(parameters: Iterable[Any], context: Any) -> Iterator[tuple[str, str]]:
+    """How each parameter is written, and what is said of it: its help, default and range."""
     for parameter in parameters:
         record = parameter.get_help_record(context)
         if record is None:

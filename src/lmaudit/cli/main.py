@@ -24,9 +24,11 @@ from lmaudit.cli.doctor import doctor
 from lmaudit.cli.elicit import elicit
 from lmaudit.cli.export import export
 from lmaudit.cli.figures import figures
+from lmaudit.cli.import_ import import_
 from lmaudit.cli.layout import dress
 from lmaudit.cli.models import models_app
 from lmaudit.cli.naturalness import naturalness
+from lmaudit.cli.overview import ABOUT
 from lmaudit.cli.publish import publish
 from lmaudit.cli.rate import rate
 from lmaudit.cli.report import report
@@ -48,7 +50,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Audit language models by search, and the detectors that judge them by graded human judgement.",
+    help=ABOUT,
 )
 app.command()(reverse)
 app.command()(elicit)
@@ -56,6 +58,7 @@ app.command()(run)
 app.command()(show)
 app.command()(compare)
 app.command()(export)
+app.command(name="import")(import_)
 app.command()(report)
 app.command()(verify)
 app.command()(transfer)

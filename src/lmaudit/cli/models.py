@@ -15,7 +15,7 @@ from lmaudit.cli.options import JsonOption
 from lmaudit.cli.terminal import Terminal, notice
 from lmaudit.model import catalog
 
-models_app = typer.Typer(help="List the models that have a short name, or fetch one ahead of time.")
+models_app = typer.Typer()
 
 
 @models_app.callback(invoke_without_command=True)
@@ -23,7 +23,7 @@ def list_models(
     context: typer.Context,
     as_json: JsonOption = False,
 ) -> None:
-    """List the models that have a short name.
+    """List the models that have a short name; `fetch` gets one ahead of time.
 
     Example:  lmaudit models
     """

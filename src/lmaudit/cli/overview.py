@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+ABOUT = "Audit language models by search, and the detectors that judge them by graded human judgement."
+
 TASKS = {
     "Audit a model": {
         "reverse": "find prompts that make a model say exactly this",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lmaudit.tables import Summary, TokenTable
     from lmaudit.vocabulary import Vocabulary
 
-tables_app = typer.Typer(help="Tables per token: list sources and what is kept, build tables, look into one.")
+tables_app = typer.Typer()
 
 _SOURCES = (
     ("toxic", "toxblock", "its weights: network once, 18 MB, and lmaudit[detectors]"),
@@ -43,7 +43,7 @@ def list_tables(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the sources of tables, and the tables that are kept.
+    """List the sources of tables per token, and the tables that are kept; `build` makes some, `show` looks into one.
 
     Example:  lmaudit tables
     """
