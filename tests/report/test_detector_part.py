@@ -11,11 +11,15 @@ from lmaudit import load_dataset, parse_detector, run_benchmark
 from lmaudit.benchmark import BenchmarkSettings, Judged, measure
 from lmaudit.benchmark.kept import misjudged
 from lmaudit.benchmark.tables import benchmark_tables
+from lmaudit.cli.benchmark import add_to_study
 from lmaudit.datasets.dataset import Dataset
 from lmaudit.detectors import UNPARSED, Verdict
+from lmaudit.report import build_report, write_report
 from lmaudit.report.detector_part import detector_parts
 from lmaudit.report.disagreements import disagreements
+from lmaudit.store import Study
 from paths import DATA, needs_data
+from ratings.browsing import LAUNCH, needs_chromium
 
 FAST = BenchmarkSettings(n_resamples=50)
 HOSTILE = '</script><img src=x onerror=alert(1)>"\u202egnp\x00\ud800'
@@ -170,7 +174,7 @@ def test_of_many_runs_the_older_ones_are_brief():
     assert page(parts).count("An older run, in brief") == 4
 
 
-def test_hostile_words_from_files_and_services_break_nothing():
+def hostile_run():
     data = dataset(
         name=HOSTILE,
         texts=tuple(f"{HOSTILE} {i} " + "long" * 20_000 * (i == 0) for i in range(40)),
@@ -182,7 +186,11 @@ def test_hostile_words_from_files_and_services_break_nothing():
         problems=(HOSTILE,),
     )
     scores = [Verdict(0.3), Verdict.absent(HOSTILE)] * 20
-    html = page([part_of(measure(data, [judged(scores, HOSTILE), noisy(data, name="b")], FAST))])
+    return measure(data, [judged(scores, HOSTILE), noisy(data, name="b")], FAST)
+
+
+def test_hostile_words_from_files_and_services_break_nothing():
+    html = page([part_of(hostile_run())])
     assert "<img" not in html
     assert "<script" not in html
     assert "style=" not in html
@@ -203,3 +211,42 @@ def test_data_of_one_kind_only(toxic):
     part = part_of(measure(data, [noisy(data)], FAST))
     assert "Would another threshold help?" not in [s.heading for s in part.sections if s.charts]
     assert page([part])
+
+
+@pytest.fixture
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install 'lmaudit[dev]'")
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(**LAUNCH)
+        yield opened
+        opened.close()
+
+
+@pytest.mark.slow
+@needs_chromium
+def test_a_study_of_benchmarks_only_in_a_browser(tmp_path, browser):
+    """Hostile words open no dialog, ask nobody for anything and widen no page; a text is shown when asked for."""
+    data = dataset(texts=tuple(f"You muppet {i}" for i in range(40)))
+    study = tmp_path / "b.db"
+    for run in (hostile_run(), measure(data, [noisy(data)], FAST)):
+        add_to_study(study, run)
+    with Study.open(study) as opened:
+        write_report(build_report([opened]), tmp_path / "report.html")
+    told = []
+    for width in (360, 800, 1280):
+        tab = browser.new_page(viewport={"width": width, "height": 800})
+        tab.on("dialog", lambda dialog: (told.append(dialog.message), dialog.dismiss()))
+        tab.on("request", lambda request: told.append(request.url) if not request.url.startswith("file:") else None)
+        for event in ("pageerror", "console"):
+            tab.on(event, lambda message: told.append(str(message)))
+        tab.goto((tmp_path / "report.html").as_uri())
+        assert tab.locator("details.run").count() == 2
+        tab.evaluate("document.querySelectorAll('#detectors details').forEach(d => { d.open = true })")
+        assert tab.evaluate("document.documentElement.scrollWidth") <= width
+        letters = tab.evaluate("getComputedStyle(document.querySelector('.chart text')).fontSize")
+        assert letters == "12px", "letters keep their size on a narrow screen"
+        assert "You muppet" not in tab.locator("#detectors").inner_text()
+        tab.get_by_role("button", name="Show all").click()
+        assert "You muppet" in tab.locator("#detectors").inner_text()
+        tab.close()
+    assert told == []
