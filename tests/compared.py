@@ -42,7 +42,7 @@ def searched(path, found, *, fingerprint="f", open_ones=(), changed=None, **fiel
         found: the (optimiser, target, seed) of searches that succeed, or a function of the spec that tells.
         fingerprint: of the weights.
         open_ones: the (optimiser, target, seed) of searches that have not ended.
-        changed: fields of every finding.
+        changed: fields of every finding, or a function of the spec that gives them.
         **fields: of the audit.
     """
     plan = make_plan({"model": {"name": "m"}, "objective": [], "optimizers": ["arca"], **fields})
@@ -65,6 +65,6 @@ def searched(path, found, *, fingerprint="f", open_ones=(), changed=None, **fiel
             study.finish(run.id, RunState.STOPPED, None)
             continue
         success = found(run.spec) if callable(found) else name in found
-        end = ended(run.spec, success, **(changed or {}))
+        end = ended(run.spec, success, **(changed(run.spec) if callable(changed) else changed or {}))
         study.finish(run.id, RunState.SOLVED if success else RunState.FAILED, end.to_json())
     return study

@@ -325,8 +325,8 @@ class Study:
     def check_writable(self) -> None:
         """Raise ``StudyError`` when the file cannot be written."""
         with self._writing():
-            # Nothing is: to begin a write transaction asks for all that is needed.
-            self._connection.execute("SELECT 1")
+            # Nothing is. A statement that could write is needed: SQLite begins a transaction on a protected file too.
+            self._connection.execute("UPDATE workers SET heartbeat = heartbeat WHERE 0")
 
     def add_benchmark(self, record: Mapping[str, Any]) -> None:
         """Append a run of a detector benchmark (JSON-able, as ``Benchmark.to_json(texts=True)`` makes it)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +41,24 @@ class Weights:
     def recorded(cls, study: Study) -> Weights:
         """Those that a study was made with, as it has noted them."""
         return cls(study.environment.get("fingerprint"), study.environment.get("dtype"))
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What became of a study's findings on some weights.
+
+    Attributes:
+        weights: on which they were regenerated.
+        records: by run, the verification; runs that are not there were not tried.
+    """
+
+    weights: Weights
+    records: Mapping[int, Mapping[str, Any]]
+
+    @classmethod
+    def kept(cls, study: Study, weights: Weights) -> Tried:
+        """What the study itself holds."""
+        return cls(weights, kept(study, weights))
 
 
 def spec_for(
@@ -94,16 +112,19 @@ def kept(study: Study, weights: Weights) -> dict[int, dict[str, Any]]:
     }
 
 
-def verify_findings(study: Study, model: LanguageModel, *, again: bool = True) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The run and the record of each finding; it is kept in the study as soon as it is known.
+def verify_findings(
+    study: Study, model: LanguageModel, *, again: bool = True, keep: bool = True
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The run and the record of each finding.
 
     Args:
-        study: whose findings. One that cannot be written keeps nothing.
+        study: whose findings.
         model: that is given their texts.
         again: regenerate also what the study already holds for the same weights, dtype and texts.
+        keep: append each record to the study as soon as it is known.
 
     Raises:
-        StudyError: the study holds no searches.
+        StudyError: the study holds no searches, or cannot be written.
         InputError: its settings cannot be read.
     """
     check_searched(study)
@@ -111,12 +132,11 @@ def verify_findings(study: Study, model: LanguageModel, *, again: bool = True) -
     weights = Weights.of(model)
     own = weights.fingerprint == study.environment.get("fingerprint")
     known = {} if again else kept(study, weights)
-    keeps = writable(study)
     for run, finding in solved(study):
         record = known.get(run.id)
         if record is None:
             record = _record(model, weights, cells[run.spec["cell"]].config, finding, own=own)
-            if keeps:
+            if keep:
                 study.add_verification(run.id, record)
         yield run.id, record
 

@@ -9,7 +9,7 @@ from lmaudit.comparison.holding import Fate, Novelty
 from lmaudit.errors import InputError
 from lmaudit.gate import exit_code
 from lmaudit.store import RunState, Study
-from lmaudit.verification import Weights
+from lmaudit.verification import Tried, Weights
 
 ALL = tuple(CHECKS)
 MANY = {"targets": [f"target {i}" for i in range(12)], "seeds": [0]}
@@ -179,7 +179,7 @@ def test_fates_are_read_from_what_a_holds_of_these_weights(tmp_path):
     with a, b:
         fates = [one.fate for one in compare(a, b).held]
         assert fates == [Fate.HOLDS, Fate.GONE, Fate.UNTRIED, Fate.UNKNOWN], "another dtype is another model"
-        assert [one.fate for one in compare(a, b, Weights("new", "bfloat16")).held][3] is Fate.HOLDS
+        assert [one.fate for one in compare(a, b, Tried.kept(a, Weights("new", "bfloat16"))).held][3] is Fate.HOLDS
         assert not outcome(compare(a, b), "still-holds").met
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lmaudit.comparison import Comparison
     from lmaudit.comparison.sheets import Hidden
     from lmaudit.store import Study
-    from lmaudit.verification import Weights
+    from lmaudit.verification import Tried
 
 _OF_MODEL = ("model", "revision", "dtype", "device", "trust_remote_code", "allow_pickle")
 """Options that say which model is loaded, and how."""
@@ -94,14 +94,11 @@ def compare(
                 _print(comparison, (_hidden(first, unmask), _hidden(second, unmask)))
 
 
-def _verified(a: Study, b: Study, given: Mapping[str, Any]) -> Weights | None:
-    """Regenerate A's findings on B's model where A does not know; the weights they were tried on.
-
-    None: those of B's model, as B has noted them: nothing was to be tried.
-    """
+def _verified(a: Study, b: Study, given: Mapping[str, Any]) -> Tried | None:
+    """A's findings on B's model, regenerated where A does not know; None: what A holds is all that there is."""
     from lmaudit.cli.updating import UpdatingLine
     from lmaudit.model.load import load_model
-    from lmaudit.verification import Weights, kept, solved, spec_for, verify_findings, writable
+    from lmaudit.verification import Tried, Weights, kept, solved, spec_for, verify_findings, writable
 
     if "model" not in a.config or "model" not in b.config:
         return None
@@ -109,7 +106,8 @@ def _verified(a: Study, b: Study, given: Mapping[str, Any]) -> Weights | None:
     as_it_was = given["model"] is None and given["revision"] is None and given["dtype"] == "auto"
     if n == 0 or (as_it_was and len(kept(a, recorded)) == n):
         return None
-    if not writable(a):
+    keep = writable(a)
+    if not keep:
         notice(f"notice: {a.path} cannot be written: what is found out now is not kept")
     spec = spec_for(b, **given)
     try:
@@ -123,10 +121,12 @@ def _verified(a: Study, b: Study, given: Mapping[str, Any]) -> Weights | None:
             f"notice: {loaded.name} has other weights ({weights.fingerprint}) than {b.path} was made with "
             f"({recorded.fingerprint}): A's findings are tried on these, B's rates are of those"
         )
+    records = {}
     with UpdatingLine() as line:
-        for i, _ in enumerate(verify_findings(a, loaded, again=False), 1):
-            line.show(f"{i} of {n} findings regenerated")
-    return weights
+        for run_id, record in verify_findings(a, loaded, again=False, keep=keep):
+            records[run_id] = record
+            line.show(f"{len(records)} of {n} findings regenerated")
+    return Tried(weights, records)
 
 
 def _tell(comparison: Comparison) -> None:

@@ -14,7 +14,7 @@ from lmaudit.comparison.searches import Paired, Search, pair
 from lmaudit.comparison.settings import Differing, differing
 from lmaudit.findings import Rate
 from lmaudit.store import Study
-from lmaudit.verification import Weights
+from lmaudit.verification import Tried, Weights
 
 SCHEMA_VERSION = 1
 
@@ -104,24 +104,24 @@ class Comparison:
         }
 
 
-def compare(a: Study, b: Study, on: Weights | None = None) -> Comparison:
+def compare(a: Study, b: Study, tried: Tried | None = None) -> Comparison:
     """Compare two open studies by what they hold; no model is loaded.
 
     Args:
         a: the one that stands: a release, a model before a fix.
         b: the one that is judged.
-        on: the weights for which `verification.verify_findings` has tried A's findings; None: those of B's model.
+        tried: A's findings on B's model; None: what A holds of that, for the weights that B was made with.
     """
-    on = on or Weights.recorded(b)
+    tried = tried or Tried.kept(a, Weights.recorded(b))
     paired = pair(a, b)
     only_a, only_b = unshared(a, b)
     both_searched = "model" in a.config and "model" in b.config
     return Comparison(
         a=_side(a, [*(first for first, _ in (*paired.pairs, *paired.open_pairs)), *paired.only_a]),
         b=_side(b, [*(second for _, second in (*paired.pairs, *paired.open_pairs)), *paired.only_b]),
-        on=on,
+        on=tried.weights,
         differing=tuple(differing(a, b)) if both_searched else (),
-        held=tuple(holding(a, on)),
+        held=tuple(holding(a, tried)),
         novel=tuple(novelties(paired)),
         overall=_rates("all pairs", paired.pairs),
         groups=_groups(paired),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from lmaudit.comparison.searches import Paired, Search
 from lmaudit.findings import Finding
 from lmaudit.store import Study
-from lmaudit.verification import Weights, kept, solved
+from lmaudit.verification import Tried, solved
 
 
 class Fate(StrEnum):
@@ -74,13 +74,12 @@ class Novel:
     novelty: Novelty
 
 
-def holding(a: Study, weights: Weights) -> list[Held]:
-    """The findings of A, and what A keeps of them as regenerated on the weights of B's model."""
-    records = kept(a, weights)
-    return [_held(run.id, finding, records.get(run.id)) for run, finding in solved(a)]
+def holding(a: Study, tried: Tried) -> list[Held]:
+    """The findings of A, and what became of them on B's model."""
+    return [_held(run.id, finding, tried.records.get(run.id)) for run, finding in solved(a)]
 
 
-def _held(run_id: int, finding: Finding, record: dict[str, Any] | None) -> Held:
+def _held(run_id: int, finding: Finding, record: Mapping[str, Any] | None) -> Held:
     if record is None:
         return Held(run_id, finding, Fate.UNKNOWN, None, None)
     if record["reason"] is not None:
@@ -109,14 +108,18 @@ class _Before:
         found = [search for search in searches if search.found]
         self._keys = {search.key for search in found}
         self._targets = {search.target for search in found if search.target is not None}
-        self._texts = {(s.finding.prompt, s.finding.output) for s in found if s.finding is not None}
+        self._texts = {_texts(search) for search in found if search.target is None}
         self._open = {search.target for search in searches if search.target is not None and not search.ended}
 
     def novelty(self, search: Search) -> Novelty:
-        finding = search.finding
-        texts = None if finding is None else (finding.prompt, finding.output)
-        if search.key in self._keys or search.target in self._targets or texts in self._texts:
+        if search.key in self._keys or search.target in self._targets:
+            return Novelty.KNOWN
+        if search.target is None and _texts(search) in self._texts:
             return Novelty.KNOWN
         if search.key in self._ended and search.target not in self._open:
             return Novelty.NEW
         return Novelty.UNPAIRED
+
+
+def _texts(search: Search) -> tuple[str, str] | None:
+    return None if search.finding is None else (search.finding.prompt, search.finding.output)
