@@ -13,9 +13,10 @@ from pydantic import Field
 from lmaudit.optimizers.arca import Arca
 from lmaudit.optimizers.autoprompt import AutoPrompt
 from lmaudit.optimizers.gbda import Gbda
+from lmaudit.optimizers.imported import Imported
 from lmaudit.optimizers.random_search import RandomSearch
 
-Optimizer = Annotated[Arca | AutoPrompt | Gbda | RandomSearch, Field(discriminator="name")]
+Optimizer = Annotated[Arca | AutoPrompt | Gbda | RandomSearch | Imported, Field(discriminator="name")]
 OPTIMIZERS: dict[str, type[Arca | AutoPrompt | Gbda | RandomSearch]] = {
     "arca": Arca,
     "autoprompt": AutoPrompt,
@@ -23,4 +24,4 @@ OPTIMIZERS: dict[str, type[Arca | AutoPrompt | Gbda | RandomSearch]] = {
     "random": RandomSearch,
 }
 
-__all__ = ["OPTIMIZERS", "Arca", "AutoPrompt", "Gbda", "Optimizer", "RandomSearch"]
+__all__ = ["OPTIMIZERS", "Arca", "AutoPrompt", "Gbda", "Imported", "Optimizer", "RandomSearch"]
