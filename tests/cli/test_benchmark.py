@@ -12,6 +12,7 @@ import time
 import pytest
 
 from lmaudit.store import Study
+from working import spent_s
 
 
 @pytest.fixture(autouse=True)
@@ -118,7 +119,7 @@ def test_a_reader_who_leaves_changes_no_gate(tmp_path, form):
     environment = {**os.environ, "LMAUDIT_DATA": str(tmp_path)}
     line = f"{sys.executable} -m lmaudit benchmark -d words --format {form} --resamples 50"
     for gate, code in (("--require 'f1>=0.9'", 1), ("", 0)):
-        piped = f"{line} {gate} | (exec 0<&-; sleep 4); exit ${{PIPESTATUS[0]}}"
+        piped = f"{line} {gate} | true; exit ${{PIPESTATUS[0]}}"
         done = subprocess.run(["/bin/bash", "-c", piped], capture_output=True, text=True, check=False, env=environment)
         assert done.returncode == code, done.stderr
         assert ("NOT met" in done.stderr) == (code == 1)
@@ -247,12 +248,14 @@ def test_ctrl_c_says_how_to_go_on(tmp_path):
     """On a detector that takes long: a file of many texts for the embedded word list, stopped on the way."""
     path = tmp_path / "many.jsonl"
     with path.open("w") as stream:
-        for i in range(400_000):
+        for i in range(100_000):
             stream.write(json.dumps({"text": f"word{i} and word{i + 1} go for a walk", "label": i % 2}) + "\n")
     command = [sys.executable, "-m", "lmaudit", "benchmark", "-d", "words", "-b", str(path)]
     environment = {**os.environ, "LMAUDIT_DATA": str(tmp_path)}
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
-    time.sleep(6)
+    while spent_s(process) < 3:  # of its own processor time, however busy the machine
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 3

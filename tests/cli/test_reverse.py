@@ -4,7 +4,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -12,6 +11,7 @@ from lmaudit import Gbda, ModelSpec, load_model
 from lmaudit import reverse as api_reverse
 from lmaudit.store import RunState, Study
 from lmaudit.testing.tiny import save_tiny_model
+from working import until_it_works
 
 FAST = ("--sweeps", "4", "--candidates", "12", "--gradients", "6")
 
@@ -194,10 +194,7 @@ def test_ctrl_c_stops_cleanly_and_says_how_to_resume(folder, tmp_path):
     process = subprocess.Popen(
         [*command, "--study", str(study), "--sweeps", "4000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    while not study.exists():
-        time.sleep(0.05)
-        assert process.poll() is None, process.stderr.read()
-    time.sleep(1)
+    until_it_works(process, study)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 3
@@ -351,9 +348,7 @@ def test_a_second_ctrl_c_ends_at_once_and_loses_nothing(folder, tmp_path):
     process = subprocess.Popen(
         [*command, "--study", str(study), "--sweeps", "4000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    while not study.exists():
-        time.sleep(0.05)
-    time.sleep(0.5)
+    until_it_works(process, study)
     process.send_signal(signal.SIGINT)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)

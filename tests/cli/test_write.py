@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 
 import psutil
 import pytest
@@ -203,10 +204,15 @@ def test_a_file_in_use_is_left_alone(run, typed, out):
 # ── in processes of their own ─────────────────────────────────────────────────────────────────────────────
 
 
+@contextmanager
 def start(out, *more, **streams):
     command = [sys.executable, "-m", "lmaudit", *map(str, against(out, *more))]
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    return subprocess.Popen(command, **{**pipes, **streams})
+    with subprocess.Popen(command, **{**pipes, **streams}) as process:
+        try:
+            yield process
+        finally:
+            process.kill()  # or a test that fails waits for it
 
 
 def says(process, content):
@@ -227,6 +233,7 @@ def test_whatever_ends_it_loses_no_text_that_was_called_kept(out, number):
                 says(process, b"kept")
             process.stdin.write(b"half a te")
             process.stdin.flush()
+            _sleeps(process)
             process.send_signal(number)
             pipe, process.stdin = process.stdin, None  # stays open: no end of input ends it
             shown, _ = process.communicate(timeout=30)
@@ -265,17 +272,14 @@ def test_typing_on_a_terminal(out, end):
     ours, theirs = pty.openpty()
     with start(out, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True, preexec_fn=_own) as process:
         os.close(theirs)
-        try:
-            screen = _until(ours, "> ")
-            for text in (FRIENDLY, long, RUDE, "other", ":undo"):
-                os.write(ours, f"{text}\n".encode())
-                screen += _until(ours, "\n> ")
-            _sleeps(process)
-            os.write(ours, end.encode())
-            screen += _until(ours, "texts kept")
-            assert process.wait(timeout=60) == 0
-        finally:
-            process.kill()
+        screen = _until(ours, "> ")
+        for text in (FRIENDLY, long, RUDE, "other", ":undo"):
+            os.write(ours, f"{text}\n".encode())
+            screen += _until(ours, "\n> ")
+        _sleeps(process)
+        os.write(ours, end.encode())
+        screen += _until(ours, "texts kept")
+        assert process.wait(timeout=60) == 0
     os.close(ours)
     assert "dropped 1.000" in screen
     assert "2 of 4 texts kept (1 dropped, 1 withdrawn)" in screen
@@ -291,7 +295,10 @@ def _own():
 
 
 def _sleeps(process):
-    """Returns when it waits for a key. Python forgets a Ctrl-C between its prompt and the wait until the next key."""
+    """Returns when it waits for input.
+
+    A Ctrl-C just before that, or together with some input, is one that Python notices with the next input only.
+    """
     told, deadline_s = psutil.Process(process.pid), time.monotonic() + 60
     spent = None
     while told.status() != psutil.STATUS_SLEEPING or told.cpu_times() != spent:

@@ -94,9 +94,9 @@ def test_takes_any_text(text):
 
 @pytest.mark.parametrize("piece", ["a*", "*", "f", "f*", "@", "'", "what the ", "\u0301", "ﷺ", "!"])
 def test_long_texts_take_no_longer_than_they_are(piece):
-    start = time.perf_counter()
+    start_s = time.process_time()  # what else the machine does counts for nothing
     has_swear_word("x" + piece * (200_000 // len(piece)))
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start_s < 5
 
 
 def test_scores_are_0_and_1():

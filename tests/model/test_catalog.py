@@ -242,8 +242,8 @@ def test_smollm2_knows_the_capital_of_france() -> None:
 def test_a_resolved_name_costs_no_import_of_torch() -> None:
     catalog.resolve("smollm2")
     code = (
-        "import sys, time; from lmaudit.model import catalog; start = time.perf_counter(); "
-        "catalog.resolve('smollm2'); print(time.perf_counter() - start < 0.1); "
+        "import sys, time; from lmaudit.model import catalog; start = time.process_time(); "
+        "catalog.resolve('smollm2'); print(time.process_time() - start < 0.5); "
         "print({'torch', 'transformers'} & set(sys.modules))"
     )
     # Without pip or network: the folder alone must do.

@@ -43,7 +43,7 @@ def raw_server(act: Callable[[socket.socket], None]) -> Iterator[str]:
 def dripping(beginning: bytes, drop: bytes) -> Callable[[socket.socket], None]:
     def act(connection: socket.socket) -> None:
         connection.sendall(beginning)
-        for _ in range(200):
+        for _ in range(2000):
             connection.sendall(drop)
             time.sleep(0.05)
 
@@ -58,7 +58,7 @@ def dripping(beginning: bytes, drop: bytes) -> Callable[[socket.socket], None]:
         (b"HTTP/1.1 200 OK\r\nX: ", b"a"),
         (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
         (b"", b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 200\r\n\r\n", b" "),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2000\r\n\r\n", b" "),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n"),
         (b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{}", b" "),  # cut, this is JSON: but not known to be all
     ],
@@ -70,7 +70,7 @@ def test_timeout_s_bounds_the_whole_of_a_request(beginning: bytes, drop: bytes) 
         ((_, replies),) = Service(Endpoint("test", url, "NO_KEY", key_required=False), settings).ask([[{}]])
         took_s = time.monotonic() - start_s
     assert replies == [Reply(failure="no answer in time", passing=True)]
-    assert TIMEOUT_S * 0.9 < took_s < TIMEOUT_S + 1.5
+    assert TIMEOUT_S * 0.9 < took_s < 30  # the whole would take 100
 
 
 def test_the_next_request_after_a_cut_one_is_answered() -> None:
@@ -84,8 +84,8 @@ def test_the_next_request_after_a_cut_one_is_answered() -> None:
 
 
 def test_waiting_for_ones_turn_is_not_the_services_time() -> None:
-    settings = RequestSettings(timeout_s=TIMEOUT_S, tries=1, rate=1, concurrency=3)
-    with Loopback(lambda *_: Answer(body={}, delay_s=TIMEOUT_S / 2)) as server:
+    settings = RequestSettings(timeout_s=1.5, tries=1, rate=1, concurrency=3)
+    with Loopback(lambda *_: Answer(body={}, delay_s=0.2)) as server:
         service = Service(Endpoint("test", server.url, "NO_KEY", key_required=False), settings)
         assert [replies[-1].failure for _, replies in service.ask([[{}]] * 3)] == [None] * 3
 

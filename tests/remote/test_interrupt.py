@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -38,19 +40,22 @@ def texts(asked: list[Asked]) -> Counter[str]:
     return Counter(request.body["comment"]["text"] for request in asked)
 
 
+def n_kept(cache: Path) -> int:
+    with closing(sqlite3.connect(f"file:{cache / 'answers.db'}?mode=ro", uri=True)) as kept:
+        return int(kept.execute("SELECT count(*) FROM answers").fetchone()[0])
+
+
 def test_ctrl_c_ends_at_once_and_the_second_run_asks_only_the_rest(tmp_path: Path) -> None:
     n_quick = 30  # then every answer takes longer than anybody waits
 
-    with Loopback(lambda number, _: Answer(body=SCORED, delay_s=0.02 if number < n_quick else 60)) as server:
+    with Loopback(lambda number, _: Answer(body=SCORED, delay_s=0.02 if number < n_quick else 600)) as server:
         process = start(server.url, tmp_path)
         deadline_s = time.monotonic() + 60
-        while len(server.asked) < n_quick + CONCURRENCY and time.monotonic() < deadline_s:
+        while len(server.asked) < n_quick + CONCURRENCY or n_kept(tmp_path) < n_quick:
+            assert time.monotonic() < deadline_s
             time.sleep(0.01)
-        time.sleep(0.5)  # the last quick answer reaches the cache
-        interrupted_s = time.monotonic()
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=20)
-        assert time.monotonic() - interrupted_s < 5
+        out, err = process.communicate(timeout=25)  # the requests under way would take 30
         assert process.returncode != 0
         assert "KeyboardInterrupt" in err
         assert KEY not in out + err

@@ -58,6 +58,6 @@ def test_without_a_key_or_with_a_short_one_nothing_changes(text: str, key: str |
 @pytest.mark.parametrize("filling", ["\\", "s", "secretke", "%25", "&amp;#", "0", "\\u00", "%" + "25" * 9])
 def test_hostile_text_takes_no_time(filling: str) -> None:
     redaction = Redaction(SecretStr("secretkey-123456"))
-    start_s = time.monotonic()
+    start_s = time.process_time()
     redaction.text((filling * 2**20)[: 2**20])  # the most that is read
-    assert time.monotonic() - start_s < 20  # quadratic time would be hours
+    assert time.process_time() - start_s < 20  # quadratic time would be hours
