@@ -97,6 +97,8 @@ _OF_METAVARS: dict[str, Callable[[str], Iterable[str]]] = {
     "OPTIMIZER": _of(OPTIMIZERS),
     "RULE": _of(RULES_OF_OVERLAP),
     "STUDY": _studies,
+    "STUDY_A": _studies,
+    "STUDY_B": _studies,
 }
 _OF_NAMES: dict[str, Callable[[str], Iterable[str]]] = {
     "name": _models,  # lmaudit models fetch

@@ -39,7 +39,9 @@ _ORDER = {option: n for n, option in enumerate(_SECTION_OF)}
 _LONG = 12  # options from which sections help
 
 _METAVARS = {
+    "a": "STUDY_A",
     "api": "completions|chat",
+    "b": "STUDY_B",
     "category": "TEXT",
     "copy": "PATH",
     "data": "FOLDER",

@@ -75,6 +75,7 @@ FILES = {
 _OF_SEARCHES = {1: "--require or --fail-on is not met", 3: "searches are left: a budget, or Ctrl-C"}
 MORE_EXITS: dict[str, dict[int, str]] = {
     "verify": {1: "a finding of the study's own model is no longer regenerated"},
+    "compare": {1: "--fail-on is met"},
     "doctor": {1: "something would spoil an audit"},
     "card": {1: "the detector was not measured yet"},
     "benchmark": {1: "a requirement is not met", 3: "a service left texts without an answer, or Ctrl-C"},
