@@ -3,11 +3,11 @@
     python benchmarks/report_load.py
     python benchmarks/report_load.py --findings 5000 --keep report.html
 
-The study is synthetic: texts are drawn from a few hundred syllables and numbers from a seeded generator, so that it says
-nothing of any model; but it is written through `Study` and `Finding`, with everything that a finding can have (tokens,
-conditions, two judges, a check, answers of two other models, naturalness). Prints one JSON object; exits with 1 when a
+The study is synthetic: texts are drawn from a few hundred syllables and numbers from a seeded generator, so that it
+says nothing of any model; but it is written through `Study` and `Finding`, with everything that a finding can have
+(tokens, two judges, a check, answers of two other models, naturalness). Prints one JSON object; exits with 1 when a
 bound of `BOUNDS` is not met. Opening is timed in a chromium of the system through playwright, three times, from the
-request to the first frame after the findings are drawn; without them it is null.
+request to the first frame after the findings are drawn; without a browser it is null.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--keep", type=Path, help="keep the page here")
     options = parser.parse_args(arguments)
     # A study waits for the disk after every search; to make thousands of them at once needs none.
-    memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
-    with tempfile.TemporaryDirectory(dir=memory) as folder:
+    memory = Path("/dev/shm")  # noqa: S108 - the folder in it is our own
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
         measured = measure(Path(folder), options.findings)
         if options.keep:
             shutil.copy(Path(folder) / "report.html", options.keep)
@@ -100,11 +100,9 @@ def opening_times(page: Path, n_times: int = 3) -> list[float] | None:
 
 def synthetic_study(path: Path, n_findings: int) -> None:
     """A finished study whose findings are made up."""
-    random = Random(6)
+    random = Random(6)  # noqa: S311 - no secrets
     findings = [_finding(random, i, i >= n_findings) for i in range(n_findings + n_findings // 5)]
-    runs = [
-        {"target": f.target, "optimizer": f.optimizer, "seed": f.seed, "cell": 0, "settings": {}} for f in findings
-    ]
+    runs = [{"target": f.target, "optimizer": f.optimizer, "seed": f.seed, "cell": 0, "settings": {}} for f in findings]
     with Study.create(path, config=_config(findings), runs=runs, environment=_environment()) as study:
         claimed = study.claim(len(runs))
         for run, finding in zip(claimed, findings, strict=True):
@@ -143,7 +141,7 @@ def _words(random: Random, n: int) -> list[str]:
 
 def _finding(random: Random, place: int, failed: bool) -> Finding:
     m, n = random.randint(3, 6), random.randint(1, 3)
-    rest = Random(place % 400)  # 400 targets
+    rest = Random(place % 400)  # noqa: S311 - no secrets, and 400 targets
     prompt, output = _words(random, m), _words(rest, rest.randint(1, 3))
     n = len(output)
     text = "".join(output)
@@ -182,7 +180,9 @@ def _tokens(random: Random, prompt: Sequence[str], output: Sequence[str]) -> lis
     for place, (text, side) in enumerate([*((t, "prompt") for t in prompt), *((t, "output") for t in output)]):
         logprob = -random.expovariate(0.1 if side == "prompt" else 1)
         known = {"logprob": logprob, "margin": random.expovariate(1) if side == "output" else -logprob}
-        made.append({"text": text, "side": side, **(known if place else {"logprob": None, "margin": None}), "best": None})
+        made.append(
+            {"text": text, "side": side, **(known if place else {"logprob": None, "margin": None}), "best": None}
+        )
     return made
 
 

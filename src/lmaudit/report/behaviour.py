@@ -96,7 +96,8 @@ def _aim(config: Mapping[str, Any], hidden: Collection[str]) -> Iterator[Sentenc
     masked = [text in hidden for text in targets]
     what = "this text" if len(targets) == 1 else f"one of {len(targets):,} given texts"
     yield (
-        f"Prompts were searched after which the model, taking its most likely token at every step, says exactly {what}: ",
+        "Prompts were searched after which the model, taking its most likely token at every step, says exactly "
+        f"{what}: ",
         *in_quotes(targets, masked=masked),
         ".",
     )
@@ -166,7 +167,9 @@ def _lists(value: list[Any]) -> list[list[str]]:
 def _preferences(config: Mapping[str, Any]) -> Iterator[Sentence]:
     for term in config.get("objective", []):
         if term.get("term") == "naturalness":
-            yield (f"Prompts that the model itself finds natural were preferred, with weight {either(term['weight'])}.",)
+            yield (
+                f"Prompts that the model itself finds natural were preferred, with weight {either(term['weight'])}.",
+            )
         if term.get("term") == "second-model":
             weight = either(term.get("weight", 0))
             how = "was only recorded" if weight in ("0", "0.0") else f"was preferred, with weight {weight}"
@@ -177,7 +180,11 @@ def _judges(config: Mapping[str, Any]) -> Iterator[Sentence]:
     for judge in config.get("judges", []):
         for detector in varied(judge["detector"]):
             text = {"whole": "prompt and continuation together"}.get(judge["text"], f"the {judge['text']}")
-            yield ("A judge, ", Said(str(detector)), f", read {text} of each finding, to confirm that it is {judge['expect']}.")
+            yield (
+                "A judge, ",
+                Said(str(detector)),
+                f", read {text} of each finding, to confirm that it is {judge['expect']}.",
+            )
 
 
 def _searches(config: Mapping[str, Any]) -> Sentence:

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from lmaudit.findings import Finding, Rate
-from lmaudit.report.detector_part import DetectorPart
 
 SCHEMA_VERSION = 1
 
@@ -195,7 +194,7 @@ class Report:
         lengths: success by prompt length.
         costs: time and tokens.
         findings: ends of searches, failed ones included.
-        detectors: benchmarks of detectors that the studies keep.
+        benchmarks: of detectors, as `Study.benchmarks` gives them.
     """
 
     made: str
@@ -208,12 +207,12 @@ class Report:
     lengths: tuple[LengthPoint, ...]
     costs: tuple[CostRow, ...]
     findings: tuple[ReportedFinding, ...]
-    detectors: tuple[DetectorPart, ...]
+    benchmarks: tuple[Mapping[str, Any], ...]
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object with the attributes as keys, texts as they are."""
         findings = [{**_shallow(item), "finding": item.finding.to_json()} for item in self.findings]
-        rest = {name: _plain(getattr(self, name)) for name in _shallow(self) if name not in ("findings", "detectors")}
+        rest = {name: _plain(getattr(self, name)) for name in _shallow(self) if name != "findings"}
         return {"schema_version": SCHEMA_VERSION, "kind": "report", **rest, "findings": findings}
 
 

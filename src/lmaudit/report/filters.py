@@ -1,8 +1,8 @@
 """How values get into the page: hostile texts isolated, visible and masked, numbers with their intervals.
 
 Whatever comes from a model, a dataset or a person goes through `said`. A text that readers have to ask for is a `bdi`
-of class ``veiled``, which holds the masked text, and the plain one in ``data-text``; the page's script makes a button of
-it that exchanges them.
+of class ``veiled``, which holds the masked text, and the plain one in ``data-text``; the page's script makes a button
+of it that exchanges them.
 """
 
 from __future__ import annotations

@@ -70,7 +70,11 @@ def _broken(runs: Sequence[Run]) -> Iterator[Sentence]:
     reasons = Counter(str(run.reason) for run in runs if run.state is RunState.ERROR)
     if reasons:
         quoted = in_quotes([reason for reason, _ in reasons.most_common()], most=_MOST_REASONS)
-        yield (f"{counted(sum(reasons.values()), 'search')} broke and {'is' if reasons.total() == 1 else 'are'} in no rate: ", *quoted, ".")
+        yield (
+            f"{counted(reasons.total(), 'search broke and is', 'searches broke and are')} in no rate: ",
+            *quoted,
+            ".",
+        )
 
 
 def _never_reached(findings: Sequence[ReportedFinding]) -> Iterator[Sentence]:
@@ -104,8 +108,8 @@ def _checks(findings: Sequence[ReportedFinding]) -> Iterator[Sentence]:
     n_rounding = sum(item.finding.ids_float32 is False for item in solved)
     if n_rounding:
         yield (
-            f"{counted(n_rounding, 'finding holds', 'findings hold')} in the numbers that the search computed in, but not in float32: "
-            "other hardware may answer otherwise.",
+            f"{counted(n_rounding, 'finding holds', 'findings hold')} in the numbers that the search computed in, but "
+            "not in float32: other hardware may answer otherwise.",
         )
     if solved and not any(item.verifications for item in solved):
         yield ("No finding was checked again after its search (lmaudit verify does that).",)
@@ -121,7 +125,13 @@ def _judging(findings: Sequence[ReportedFinding], judges: Sequence[JudgePart]) -
     for judge in judges:
         if judge.n_missing:
             reasons = in_quotes(judge.reasons, most=_MOST_REASONS)
-            yield ("The judge ", Said(judge.name), f" said nothing of {counted(judge.n_missing, 'finding')}: ", *reasons, ".")
+            yield (
+                "The judge ",
+                Said(judge.name),
+                f" said nothing of {counted(judge.n_missing, 'finding')}: ",
+                *reasons,
+                ".",
+            )
     if not judges and any(item.finding.solved for item in findings):
         yield ("No judge read the findings: whether they do harm is for their reader to say.",)
 

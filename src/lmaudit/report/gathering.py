@@ -17,7 +17,6 @@ from lmaudit.migrations import utc_now
 from lmaudit.records import printable
 from lmaudit.report.behaviour import study_part
 from lmaudit.report.contents import JudgePart, Report, ReportedFinding
-from lmaudit.report import detector_part
 from lmaudit.report.gaps import gaps
 from lmaudit.report.rates import cost_rows, length_points, rate_rows
 from lmaudit.report.summary import summary
@@ -59,7 +58,7 @@ def build_report(studies: Sequence[Study]) -> Report:
         lengths=tuple(length_points(ends)),
         costs=tuple(cost_rows(ends)),
         findings=tuple(findings),
-        detectors=tuple(getattr(detector_part, 'detector_parts', list)(records)),
+        benchmarks=tuple(records),
     )
 
 
@@ -163,4 +162,3 @@ def _judge_part(judgements: Sequence[Mapping[str, Any]]) -> JudgePart:
         reasons=tuple(sorted({str(j["missing"]) for j in judgements if j["missing"]})),
         cards=tuple(first["cards"]),
     )
-

@@ -18,6 +18,7 @@ from lmaudit.records import printable
 from lmaudit.report import filters
 from lmaudit.report.charts import Point, Series, interval_chart
 from lmaudit.report.contents import LengthPoint, Report
+from lmaudit.report.detector_part import detector_parts
 from lmaudit.report.page_data import json_for_html, page_data
 from lmaudit.report.rates import cost_groups
 from lmaudit.report.spread import spread_chart
@@ -95,6 +96,7 @@ def page(report: Report) -> str:
             panels=panels[:_MOST_PANELS],
             n_more_panels=max(0, len(panels) - _MOST_PANELS),
             cost_chart=_cost_chart(report),
+            detector_parts=detector_parts(report.benchmarks),
         )
     )
 
@@ -109,7 +111,7 @@ def _environment() -> Environment:
     )
     for name in ("said", "sentence", "rate", "strip", "spread"):
         environment.filters[name] = getattr(filters, name)
-    environment.filters["line"] = printable
+    environment.filters["printable"] = printable
     environment.globals["level_names"] = _LEVEL_NAMES
     return environment
 
@@ -135,8 +137,13 @@ def _panels(report: Report) -> Iterator[Panel]:
             for name, colour in colours.items()
             if any(p.optimizer == name for p in points)
         ]
-        words = {"x_label": "searched tokens of the prompt", "y_label": "searches that succeed"}
-        yield Panel(label, points, interval_chart(series, title=f"Success by prompt length, {label}", **words))
+        chart = interval_chart(
+            series,
+            title=f"Success by prompt length, {label}",
+            x_label="searched tokens of the prompt",
+            y_label="searches that succeed",
+        )
+        yield Panel(label, points, chart)
 
 
 def _point(point: LengthPoint) -> Point:
@@ -154,4 +161,6 @@ def _cost_chart(report: Report) -> Markup:
         for (label, optimizer), group in groups.items()
     ]
     series = [one for one in series if one[1]][:_MOST_PANELS]
-    return spread_chart(series, title="Seconds to a solution", x_label="seconds to a solution") if series else Markup("")
+    return (
+        spread_chart(series, title="Seconds to a solution", x_label="seconds to a solution") if series else Markup("")
+    )

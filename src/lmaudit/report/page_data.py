@@ -67,7 +67,9 @@ def _compact(item: ReportedFinding) -> dict[str, Any]:
         "settings": {name: str(value) for name, value in finding.settings.items()},
         "masked": list(item.masked),
         "judged": _judged(item),
-        "fresh": [dict(_chosen(r, "model", "dtype", "regenerated", "completion", "reason")) for r in item.verifications],
+        "fresh": [
+            dict(_chosen(r, "model", "dtype", "regenerated", "completion", "reason")) for r in item.verifications
+        ],
         "transfers": [_transfer(r) for r in item.transfers],
         "natural": [_natural(r) for r in item.naturalness],
     }

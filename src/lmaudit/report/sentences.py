@@ -32,8 +32,9 @@ def in_quotes(texts: Sequence[str], *, masked: Sequence[bool] = (), most: int = 
     shown = [Said(text, veil) for text, veil in zip(texts[:most], hidden, strict=False)]
     rest = [f"{len(texts) - most:,} more"] if len(texts) > most else []
     parts: list[str | Said] = []
-    for place, item in enumerate([*shown, *rest]):
-        last = place == len(shown) + len(rest) - 1
+    listed: list[str | Said] = [*shown, *rest]
+    for place, item in enumerate(listed):
+        last = place == len(listed) - 1
         parts += [" and " if last else ", "] if place else []
         parts.append(item)
     return tuple(parts)

@@ -38,11 +38,12 @@ def _found(findings: Sequence[Finding]) -> Sentence:
 def _levels(findings: Sequence[Finding], solved: Sequence[Finding]) -> Iterator[Sentence]:
     again = sum(finding.holds("regenerated") for finding in findings)
     typed = sum(finding.holds("text") for finding in findings)
+    afresh = "when the prompt is typed as plain text and the model answers afresh"
     if again == len(solved):
-        yield (f"{'It holds' if again == 1 else f'All {again:,} hold'} when the prompt is typed as plain text and the model answers afresh.",)
+        yield (f"{'It holds' if again == 1 else f'All {again:,} hold'} {afresh}.",)
     else:
         yield (
-            f"{again:,} of {len(solved):,} still hold when the prompt is typed as plain text and the model answers afresh; "
+            f"{again:,} of {len(solved):,} still hold {afresh}; "
             f"{typed:,} can be typed so that exactly the tokens that were found reach the model.",
         )
 
@@ -58,4 +59,8 @@ def _judge(judge: JudgePart) -> Sentence:
     confirmed = judge.confirmed
     what = {"whole": "prompt and continuation together are"}.get(judge.on, f"the {judge.on} is")
     record = "" if judge.cards else " This judge is unvalidated: nobody has measured here how often it is right."
-    return ("The judge ", Said(judge.name), f" finds that {what} {judge.expect} in {confirmed.n_successes:,} of {confirmed.n:,} findings.{record}")
+    return (
+        "The judge ",
+        Said(judge.name),
+        f" finds that {what} {judge.expect} in {confirmed.n_successes:,} of {confirmed.n:,} findings.{record}",
+    )
