@@ -14,7 +14,15 @@ ONLY_PARSED = {
 ADDED = {"rate": ("--no-serve",)}
 """``rate`` serves a page until Ctrl-C; with its own ``--no-serve`` it does all but that."""
 
-MAY_FAIL = {"benchmark": "--require", "compare": "", "run": "--", "reverse": "--", "elicit": "--", "show": "--require", "card": ""}
+MAY_FAIL = {
+    "benchmark": "--require",
+    "compare": "",
+    "run": "--",
+    "reverse": "--",
+    "elicit": "--",
+    "show": "--require",
+    "card": "",
+}
 """Commands that may end with exit code 1, a check that was not met: with this option, or always."""
 
 ONLY_PARSED_PAGES = {"results.md": "what these commands printed on the embedded model, after hours"}
