@@ -193,7 +193,7 @@ def test_a_terminal_gets_colours_unless_they_are_not_wanted(prepared, name):
 
 @pytest.mark.slow
 def test_progress_is_for_terminals_that_can_take_it_back_and_not_for_the_quiet(prepared):
-    line = "tables build words?file=lines.txt --model MODEL".split()
+    line = ["tables", "build", "words?file=lines.txt", "--model", "MODEL"]
     hides_the_cursor = "\x1b[?25l"
     assert hides_the_cursor in on_a_terminal(line, prepared)
     assert hides_the_cursor in on_a_terminal(line, prepared, NO_COLOR="1")

@@ -150,3 +150,27 @@ def test_a_stopped_transfer_goes_on_where_it_was(run, study, how):
 def n_kept(path):
     with Study.open(path) as study:
         return len(study.measurements("transfer"))
+
+
+def test_more_tokens_than_the_window_holds_are_an_error(run, study, folder):
+    code, _, err = run("transfer", study, "--to", folder, "--tokens", 100_000)
+    assert code == 2
+    assert "do not fit into the context window; give fewer --tokens" in err.splitlines()[-1]
+
+
+def test_show_tells_what_other_models_made_of_the_prompts(run, study, folder):
+    code, before, _ = run("show", study)
+    assert code == 0
+    assert "Transfer" not in before
+    run("transfer", study, "--to", folder)
+    run("naturalness", study, "--under", folder)
+    code, out, _ = run("show", study)
+    assert code == 0
+    assert "Transfer" in out
+    assert out.partition("Transfer")[2].count("5/5 = 100% [57%, 100%]") == 2
+    assert "Naturalness" in out
+    found = json.loads(run("show", study, "--json")[1])["measurements"]
+    assert found["transfer"] == [{"to": folder, "n": 5, "n_missing": 0, "first_token": 5, "output": 5}]
+    (natural,) = found["naturalness"]
+    assert (natural["n"], natural["n_missing"]) == (5, 0)
+    assert natural["log_perplexity"] > 0

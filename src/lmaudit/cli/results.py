@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lmaudit.cli.judges import judge_lines, judge_words
+from lmaudit.cli.measured import measurements_of
 from lmaudit.cli.terminal import Terminal, quoted
 from lmaudit.findings import LEVELS, Finding, Rate, by_settings, joint_rates, success_rates
 from lmaudit.masking import masked_finding, offensive_sides
@@ -34,6 +35,7 @@ def study_json(study: Study, findings: Sequence[Finding], gate: Sequence[dict[st
         "environment": study.environment,
         "runs": {str(state): n for state, n in study.counts().items()},
         "benchmarks": study.benchmarks(),
+        "measurements": measurements_of(study),
         "findings": [finding.to_json() for finding in findings if finding.solved],
         "failures": [finding.to_json() for finding in findings if not finding.solved],
         "errors": _errors(study),

@@ -13,6 +13,7 @@ from lmaudit.cli.options import JsonOption
 
 if TYPE_CHECKING:
     from lmaudit.benchmark import Benchmark
+    from lmaudit.store import Study
 
 
 def show(
@@ -47,7 +48,19 @@ def show(
             if opened.runs() or as_json or not benchmarks:
                 print_study(opened, as_json=as_json, failures=failures, unmask=unmask, gate=to_json(outcomes))
             if not as_json:
+                _print_measurements(opened)
                 _print_benchmarks(benchmarks, failures=failures, unmask=unmask)
+
+
+def _print_measurements(study: Study) -> None:
+    from lmaudit.cli.measured import measured_sheets
+    from lmaudit.cli.sheets import print_sheets
+    from lmaudit.cli.terminal import Terminal
+
+    if sheets := measured_sheets(study):
+        console = Terminal()
+        console.print()
+        print_sheets(console, sheets)
 
 
 def _print_benchmarks(benchmarks: Sequence[Benchmark], *, failures: bool, unmask: bool) -> None:

@@ -80,10 +80,19 @@ def transfer(
         typer.echo(json.dumps(finite({"schema_version": 1, "study": str(study), **found.to_json()}), indent=2))
     else:
         _print(found, unmask=unmask)
+    if not _is_address(to):
+        _check_some_answered(found, "" if tokens is None else "; give fewer --tokens")
     if not found.complete:
         n = sum(not answer.final for answer in found.answers)
         typer.echo(f"incomplete: {n} prompts got no answer for now; the same command asks them again", err=True)
         raise typer.Exit(3)
+
+
+def _check_some_answered(found: Transfer, remedy: str) -> None:
+    """A local model that could answer nothing was asked for what it cannot do: nothing was measured."""
+    reasons = sorted({answer.missing or "" for answer in found.answers})
+    if reasons and all(reasons):
+        raise InputError(f"no prompt got an answer of {printable(found.name)}: {'; '.join(reasons)}{remedy}")
 
 
 def _is_address(to: str) -> bool:
