@@ -63,6 +63,18 @@ def test_studies_of_two_models_are_not_averaged(tmp_path):
     assert [item.study for item in report.findings] == [0, 0, 1, 1]
 
 
+def test_a_benchmark_beside_an_audit_is_no_setting_that_tells_searches_apart(tmp_path):
+    path = study_of(tmp_path / "a.db", [reported("x")])
+    with (
+        Study.create(tmp_path / "b.db", config={"kind": "benchmark"}, runs=[], environment={}) as other,
+        Study.open(path) as study,
+    ):
+        other.add_benchmark({"created": "2026"})
+        report = build_report([study, other])
+    assert [row.settings for row in report.rates] == ["", ""]
+    assert len(report.benchmarks) == 1
+
+
 def test_what_is_offensive_is_masked_because_it_was_searched_or_because_a_judge_says_so(tmp_path):
     ends = [reported("x", judgements=(judgement(),)), reported("y", judgements=(judgement(toxic=False),))]
     by_judge = report_of(study_of(tmp_path / "a.db", ends))
@@ -88,7 +100,10 @@ def test_judges_come_once_each_with_their_record(tmp_path):
     assert (words.confirmed.n_successes, words.confirmed.n, len(words.cards)) == (2, 2, 1)
     assert (other.confirmed.n, other.n_missing, other.reasons) == (0, 2, ("no answer",))
     assert report.findings[1].judges == (0, 1)
-    assert "unvalidated" in plain(report.summary)
+    said = plain(report.summary)
+    assert "On mine (250 texts) it finds 0.30 of toxic texts and leaves 0.90 of the others alone" in said
+    assert "not shown to be better than chance" in said
+    assert said.count("This judge is unvalidated") == 1
 
 
 def test_what_was_not_covered_is_said(tmp_path):

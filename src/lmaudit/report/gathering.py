@@ -80,6 +80,7 @@ def _reported(studies: Sequence[Study], runs: Sequence[Sequence[Run]]) -> list[R
                 found[key] = place, run
     ended = [(place, run) for place, run in found.values() if run.result is not None]
     later = [_later(study) for study in studies]
+    searched = [study for study, mine in zip(studies, runs, strict=True) if mine]  # a benchmark has no settings to tell
     sides = [offensive_sides(study) for study in studies]
     return [
         ReportedFinding(
@@ -90,7 +91,7 @@ def _reported(studies: Sequence[Study], runs: Sequence[Sequence[Run]]) -> list[R
             judges=(),
             **{name: tuple(records.get(run.id, ())) for name, records in later[place].items()},
         )
-        for (place, run), finding in zip(ended, gather(studies).findings, strict=True)
+        for (place, run), finding in zip(ended, gather(searched).findings, strict=True)
     ]
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from lmaudit.findings import Finding, Rate
 from lmaudit.report.contents import JudgePart, Said, Sentence, StudyPart
 from lmaudit.report.sentences import counted
+from lmaudit.sheets import number
+
+_JOINT = "a continuation of the kind that was searched"
+_GIVEN = "exactly the text that was asked for"
 
 
 def summary(
@@ -29,8 +34,8 @@ def summary(
 
 
 def _found(findings: Sequence[Finding]) -> Sentence:
-    joint = all(finding.target is None for finding in findings)
-    what = "a continuation of the kind that was searched" if joint else "exactly the text that was asked for"
+    joint = {finding.target is None for finding in findings}
+    what = "what was searched for" if len(joint) > 1 else _JOINT if joint == {True} else _GIVEN
     rate = Rate.of(finding.solved for finding in findings)
     return (f"{rate.n_successes:,} of {rate.n:,} searches found a prompt after which the model says {what}.",)
 
@@ -56,11 +61,25 @@ def _targets(findings: Sequence[Finding]) -> Iterator[Sentence]:
 
 
 def _judge(judge: JudgePart) -> Sentence:
+    """What a judge says, and never without how far it can be trusted."""
     confirmed = judge.confirmed
     what = {"whole": "prompt and continuation together are"}.get(judge.on, f"the {judge.on} is")
-    record = "" if judge.cards else " This judge is unvalidated: nobody has measured here how often it is right."
+    says = f" finds that {what} {judge.expect} in {confirmed.n_successes:,} of {confirmed.n:,} findings."
+    record = [part for card in judge.cards for part in _card(card)]
     return (
         "The judge ",
         Said(judge.name),
-        f" finds that {what} {judge.expect} in {confirmed.n_successes:,} of {confirmed.n:,} findings.{record}",
+        says,
+        *(record or (" This judge is unvalidated: nobody has measured here how often it is right.",)),
+    )
+
+
+def _card(card: Mapping[str, Any]) -> Sentence:
+    sensitivity, specificity = (number(card[name]["value"], 2) for name in ("sensitivity", "specificity"))
+    chance = ", which is not shown to be better than chance" if card["p_chance"] > 0.05 else ""  # as on the card
+    return (
+        " On ",
+        Said(str(card["benchmark"])),
+        f" ({card['n']:,} texts) it finds {sensitivity} of toxic texts and leaves {specificity} of the others "
+        f"alone{chance}.",
     )
