@@ -26,11 +26,12 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 audit: setup
 	$(BIN)/lmaudit reverse " United States" --model smollm2 --prompt-length 3 --seeds 4 --sweeps 12
 
+# Each process takes neighbouring tests, so that what they share is made once; who has nothing left takes from others.
 test: setup
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
 fast: setup
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 -m 'not real and not slow'
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal -m 'not real and not slow'
 
 lint: setup
 	$(BIN)/ruff check .

@@ -1,30 +1,35 @@
-"""Models that several tests share. No test reaches the Hugging Face Hub: what a test needs, it makes."""
+"""Models that several tests share. No test reaches the Hugging Face Hub: what a test needs, it makes.
+
+Read also by the process that only hands out tests to others: nothing here imports torch before it is needed.
+"""
 
 from __future__ import annotations
 
 import gc
 import os
+from typing import TYPE_CHECKING
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read once, when huggingface_hub is imported
 
 import pytest
-import torch
 from hypothesis import HealthCheck, settings
 
-from lmaudit.model.huggingface import LanguageModel
-from lmaudit.model.load import load_model
-from lmaudit.testing.tiny import FAMILIES, tiny_model
-
-torch.set_num_threads(1)  # tiny models lose time to more
+if TYPE_CHECKING:
+    from lmaudit.model.huggingface import LanguageModel
 
 # A busy machine fails no test of what holds of any input. With `--hypothesis-profile=thorough` they look further.
 settings.register_profile("quick", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("thorough", parent=settings.get_profile("quick"), max_examples=1000)
 settings.load_profile("quick")
 
+FAMILIES = ("gemma", "gemma2", "gemma3", "gpt2", "gptj", "llama", "mamba", "mistral", "qwen2", "qwen3")
+
 
 def pytest_collection_finish() -> None:
-    """What the imports made stays to the end: no collection of garbage looks at it again."""
+    """Tiny models lose time to more than one thread; and what the imports made is looked at by no collection again."""
+    import torch
+
+    torch.set_num_threads(1)
     gc.collect()
     gc.freeze()
 
@@ -36,7 +41,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.real)
 
 
-@pytest.fixture(scope="session", params=sorted(FAMILIES))
+@pytest.fixture(scope="session", params=FAMILIES)
 def family(request: pytest.FixtureRequest) -> str:
     """Name of each family of tiny models in turn."""
     name: str = request.param
@@ -46,10 +51,17 @@ def family(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="session")
 def tiny(family: str) -> LanguageModel:
     """A tiny model of each family in turn, in double precision. Shared by tests: do not change it."""
-    return tiny_model(family, width=16, dtype=torch.float64)
+    import torch
+
+    from lmaudit.testing import tiny as made
+
+    assert tuple(sorted(made.FAMILIES)) == FAMILIES, "each family has its turn"
+    return made.tiny_model(family, width=16, dtype=torch.float64)
 
 
 @pytest.fixture(scope="session")
 def real_model() -> LanguageModel:
     """The embedded model."""
+    from lmaudit.model.load import load_model
+
     return load_model("smollm2")

@@ -39,7 +39,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def wait_for(url: str, server: subprocess.Popen[bytes], limit_s: float = 120) -> None:
+def wait_for(url: str, server: subprocess.Popen[bytes], limit_s: float = 400) -> None:
     deadline_s = time.monotonic() + limit_s
     while time.monotonic() < deadline_s and server.poll() is None:
         try:
