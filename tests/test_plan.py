@@ -107,9 +107,11 @@ def test_a_plan_is_made_again_from_its_fields():
         "output_length": ["same", "same+1"],
         "objective": [{"term": "naturalness", "weight": [0.0, 0.3]}],
         "only": [[], ["letters"]],
+        "optimizers": [{"name": "arca", "n_gradients": [4, 8]}],
     }
     plan = make_plan(fields)
     again = make_plan(plan.fields)
+    assert plan.cells[0].settings["arca.n_gradients"] == 4
     assert again.cells == plan.cells
     assert again.fields == plan.fields
 

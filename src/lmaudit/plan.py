@@ -195,7 +195,9 @@ def _name(fields: Mapping[str, Any], path: Path) -> str:
     if len(path) == 1:
         return str(path[0])
     item = fields[str(path[0])][path[1]]
-    what = next((item[key] for key in ("label", "name", "detector") if isinstance(item.get(key), str)), None)
+    # A label that is empty is none: a plan made of a study's stored configuration holds it.
+    named = (item.get(key) for key in ("label", "name", "detector"))
+    what = next((name for name in named if isinstance(name, str) and name), None)
     if item.get("term") == "class":
         side = item["side"] if isinstance(item.get("side"), str) else "class"
         if path[2] == "is":
