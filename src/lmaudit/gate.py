@@ -148,7 +148,8 @@ def parse_requirement(line: str, vocabulary: Vocabulary, option: str = "--requir
     metric = found["metric"].lower()
     if metric not in known:
         where = f"of all {vocabulary.all}" if group is None else f"of {_a(vocabulary.parts)}"
-        raise InputError(f"{option} {printable(line)!r}: expected a metric {where}, one of {', '.join(known)}")
+        meant = did_you_mean(metric, known)
+        raise InputError(f"{option} {printable(line)!r}: expected a metric {where}, one of {', '.join(known)}{meant}")
     if abs(bound) > 1:
         raise InputError(f"{option} {printable(line)!r}: expected a share up to 1; write 0.6 or 60%")
     return Requirement(metric, group, found["sign"], bound)

@@ -24,6 +24,8 @@ import pytest
         ("benchmark -d profanitty", "did you mean profanity?"),
         ("benchmark -d profanity?treshold=1", "did you mean threshold?"),
         ("benchmark -d words -b hatechek", "did you mean hatecheck?"),
+        ("benchmark -d words --require recal>=0.5", "did you mean recall?"),
+        ("reverse cat --require regenrated<=0.5", "did you mean regenerated?"),
         ("tables show fench", "did you mean french?"),
         ("targets senatros", "did you mean senators?"),
         ("models fetch smolm", "did you mean smollm2?"),
