@@ -75,9 +75,13 @@ def test_the_summary_says_what_happened(tmp_path):
     assert "**1 of 3 searches found a prompt**; 1 of them" in markdown
     assert "Not ended: 1" in markdown
     assert "arca, average" in markdown
-    assert "Judge profanity: the output is toxic in 1 of 1 findings." in markdown
-    assert "unvalidated: measure it with" in markdown
+    assert "No judge denies 1 of these." in markdown
+    assert "- Judge profanity: the output is toxic in 1 of 1 findings.\n  - unvalidated: measure it with" in markdown
     assert "lmaudit verify s.db" in markdown
+
+
+def test_prompts_of_another_tool_were_not_searched():
+    assert "**1 prompts of another tool**; 1 of them" in summary(held(saying("a"), kind="import"))
 
 
 def test_many_findings_are_capped_and_counted():

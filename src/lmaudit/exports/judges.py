@@ -8,7 +8,10 @@ from lmaudit.findings import Finding
 
 
 def judge_sentences(findings: Sequence[Finding]) -> Iterator[str]:
-    """For each judge: what it was asked, how often it confirmed, what is missing, and how far it can be trusted."""
+    """For each judge: what it was asked, how often it confirmed, what is missing, and how far it can be trusted.
+
+    What belongs to the sentence before begins with two spaces.
+    """
     from lmaudit.cli.judges import judge_lines  # the words are the same everywhere; nothing else of the command line is
 
-    yield from (line.strip() for line in judge_lines(findings))
+    yield from judge_lines(findings)

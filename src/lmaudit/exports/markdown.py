@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from lmaudit.exports.judges import judge_sentences
 from lmaudit.exports.material import Material, Record, Row
 from lmaudit.findings import LEVELS, Finding, Rate, by_settings, joint_rates, success_rates
+from lmaudit.findings_gate import counts
 from lmaudit.records import printable
 from lmaudit.sheets import Sheet, as_markdown
 from lmaudit.store import RunState
@@ -23,7 +24,9 @@ def write_markdown(material: Material) -> dict[str, bytes]:
     sheets = [*_sheets(material), *_benchmark_sheets(material.benchmarks)]
     if sheets:
         parts.append(_broken_links(as_markdown(sheets).strip()))
-    parts += [f"- {_inert(line)}" for line in judge_sentences([row.finding for row in material.rows])]
+    said = list(judge_sentences([row.finding for row in material.rows]))
+    if said:
+        parts.append("\n".join(f"{'  ' if line.startswith(' ') else ''}- {_inert(line.strip())}" for line in said))
     parts += _commands(material)
     return {"": ("\n\n".join(parts) + "\n").encode("utf-8", "backslashreplace")}
 
@@ -62,11 +65,16 @@ def _sentences(material: Material) -> Iterator[str]:
 
 
 def _counts(material: Material) -> Iterator[str]:
-    ended = material.ended
-    n = len(ended) + len(material.still_open)
-    n_solved = sum(row.finding.solved for row in ended)
-    n_typed = sum(row.finding.holds("regenerated") for row in ended)
-    yield f"**{n_solved:,} of {n:,} searches found a prompt**; {n_typed:,} of them hold when they are typed afresh."
+    found = [row.finding for row in material.ended]
+    n = len(found) + len(material.still_open)
+    n_solved = sum(finding.solved for finding in found)
+    n_typed = sum(finding.holds("regenerated") for finding in found)
+    if material.about.config.get("kind") == "import":
+        yield f"**{n:,} prompts of another tool**; {n_typed:,} of them make the model say their output when typed."
+    else:
+        yield f"**{n_solved:,} of {n:,} searches found a prompt**; {n_typed:,} of them hold when they are typed afresh."
+    if any(finding.judgements for finding in found):
+        yield f"No judge denies {sum(map(counts, found)):,} of these."
     n_broken = sum(case.state is RunState.ERROR for case in material.still_open)
     n_open = sum(case.state not in (RunState.ERROR, RunState.FAILED) for case in material.still_open)
     if n_broken:

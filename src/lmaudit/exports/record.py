@@ -37,7 +37,7 @@ def finding_record(material: Material, row: Row) -> dict[str, Any]:
         "run": row.run_id,
         "behavior": row.behavior,
         "level": row.level,
-        **row.finding.to_json(),
+        **vars(row.finding),  # not to_json: that copies every token, which takes seconds for thousands of findings
         "verifications": list(row.verifications),
         "transfer": list(row.transfer),
         "naturalness": list(row.naturalness),
