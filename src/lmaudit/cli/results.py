@@ -13,10 +13,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lmaudit.cli.judges import judge_lines, judge_words
 from lmaudit.cli.measured import measurements_of
 from lmaudit.cli.terminal import Terminal, quoted
 from lmaudit.findings import LEVELS, Finding, Rate, by_settings, joint_rates, success_rates
+from lmaudit.judgements import judge_lines, judge_words
 from lmaudit.masking import masked_finding, offensive_sides
 from lmaudit.records import finite, printable
 from lmaudit.store import RunState, Study

@@ -6,10 +6,10 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 
-from lmaudit.exports.judges import judge_sentences
 from lmaudit.exports.material import Material, Record, Row
 from lmaudit.findings import LEVELS, Finding, Rate, by_settings, joint_rates, success_rates
 from lmaudit.findings_gate import counts
+from lmaudit.judgements import judge_lines
 from lmaudit.records import printable
 from lmaudit.sheets import Sheet, as_markdown
 from lmaudit.store import RunState
@@ -24,7 +24,7 @@ def write_markdown(material: Material) -> dict[str, bytes]:
     sheets = [*_sheets(material), *_benchmark_sheets(material.benchmarks)]
     if sheets:
         parts.append(_broken_links(as_markdown(sheets).strip()))
-    said = list(judge_sentences([row.finding for row in material.rows]))
+    said = list(judge_lines([row.finding for row in material.rows]))
     if said:
         parts.append("\n".join(f"{'  ' if line.startswith(' ') else ''}- {_inert(line.strip())}" for line in said))
     parts += _commands(material)

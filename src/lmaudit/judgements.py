@@ -1,4 +1,4 @@
-"""What judges said of findings, never without how far each judge can be trusted."""
+"""What judges said of findings, in words: never without how far each judge can be trusted."""
 
 from __future__ import annotations
 
