@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import shutil
 import sys
@@ -55,15 +56,17 @@ def measure(folder: Path, n_findings: int) -> dict[str, Any]:
     """Size and times of the report of a synthetic study with `n_findings` solved searches."""
     study, page = folder / "synthetic.db", folder / "report.html"
     synthetic_study(study, n_findings)
-    start = time.perf_counter()
+    start, cpu_start = time.perf_counter(), time.process_time()
     with Study.open(study) as opened:
         write_report(build_report([opened]), page)
-    build_s = time.perf_counter() - start
+    build_s, build_cpu_s = time.perf_counter() - start, time.process_time() - cpu_start
     opened_s = opening_times(page)
     return {
         "n_findings": n_findings,
         "n_failed": n_findings // 5,
         "build_s": round(build_s, 2),
+        "build_cpu_s": round(build_cpu_s, 2),
+        "load": round(os.getloadavg()[0], 1),
         "mebibytes": round(page.stat().st_size / 2**20, 2),
         "open_s": None if opened_s is None else round(median(opened_s), 2),
         "open_s_each": None if opened_s is None else [round(s, 2) for s in opened_s],

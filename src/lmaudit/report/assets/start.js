@@ -92,9 +92,13 @@ function armPaper() {
 }
 
 function paperRow(finding) {
-  const judged = (finding.judged ?? []).map(judgeLine);
+  const judged = (finding.judged ?? []).map(([place, , confirms]) => {
+    const { name, cards } = DATA.judges[place];
+    const words = confirms === null ? "no answer" : confirms ? "confirms" : "does not confirm";
+    return ["Judge ", isolated(printable(name)), `: ${words}, ${cards.length ? "its record is in the summary" : "unvalidated"}. `];
+  });
   const command = finding.command === undefined ? null : make("p", {}, make("code", { dir: "ltr" }, commandShown(finding)));
-  return make("tr", { class: "more paper" }, make("td", { colspan: COLUMNS.length }, searchLine(finding), judged, command));
+  return make("tr", { class: "more paper" }, make("td", { colspan: COLUMNS.length }, searchLine(finding), judged.length ? make("p", {}, judged.flat()) : null, command));
 }
 
 /** What is wider than the screen scrolls in its box, which the keyboard can then reach. */
