@@ -57,6 +57,7 @@ def test_a_marker_of_bytes_is_ignored_and_standard_input_is_read(tmp_path, monke
 @pytest.mark.parametrize(
     ("text", "says"),
     [
+        ("model: m\nkind: import\ntargets: [a]\n", "line 2: kind: nothing of an import is searched"),
         # keys
         (f"{TARGETS}prompt_lenght: 3\n", "line 3: prompt_lenght: no such setting; did you mean prompt_length? allowed"),
         (f"{TARGETS}3: 4\n", "line 3: 3: no such setting; allowed here: budget_s"),

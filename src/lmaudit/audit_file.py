@@ -70,6 +70,8 @@ def read_audit(path: Path, *, model: str | None = None) -> AuditFile:
         written["model"] = _renamed(written.get("model"), model)
     try:
         limits = {key: _limit(key, written.pop(key)) for key in LIMITS if key in written}
+        if written.get("kind") == "import":
+            raise PlanError(("kind",), "kind: nothing of an import is searched; `lmaudit import` makes such a study")
         if "targets_file" in written:
             written["targets"] = _targets(written, Path(path).parent)
         fields = with_likelihood(_spelt_out(written))
