@@ -70,8 +70,6 @@ def read_audit(path: Path, *, model: str | None = None) -> AuditFile:
         written["model"] = _renamed(written.get("model"), model)
     try:
         limits = {key: _limit(key, written.pop(key)) for key in LIMITS if key in written}
-        if written.get("kind") == "import":
-            raise PlanError(("kind",), "kind: nothing of an import is searched; `lmaudit import` makes such a study")
         if "targets_file" in written:
             written["targets"] = _targets(written, Path(path).parent)
         fields = with_likelihood(_spelt_out(written))
@@ -130,6 +128,8 @@ def _targets(written: dict[str, Any], folder: Path) -> list[str]:
 
 def _spelt_out(written: dict[str, Any]) -> dict[str, Any]:
     """Short forms as what they stand for, so that places of values are the same in file and settings."""
+    if written.get("kind") == "import":
+        raise PlanError(("kind",), "kind: nothing of an import is searched; `lmaudit import` makes such a study")
     seeds = written.get("seeds")
     if isinstance(seeds, int) and not isinstance(seeds, bool):
         written["seeds"] = first_seeds(seeds)
