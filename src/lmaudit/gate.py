@@ -16,7 +16,6 @@ from lmaudit.errors import InputError
 from lmaudit.records import as_number, printable
 from lmaudit.statistics import Estimate
 from lmaudit.suggestions import did_you_mean
-from lmaudit.suggestions import did_you_mean
 
 _FORM = re.compile(r"\s*(?P<metric>\w+)\s*(\[(?P<group>.*)\])?\s*(?P<sign>>=|<=|>|<)\s*(?P<bound>\S+)\s*")
 _SIGNS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
