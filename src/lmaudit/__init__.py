@@ -18,6 +18,8 @@ Read the package in this order. First, which prompts make a model say exactly th
     audit_file, plan, preparation   the same from a YAML file, with lists of values that stand for many audits
     targets      lists of what a model should say       judging    detectors that confirm findings
     transfers, naturalness, figures   what other models do with the prompts; pictures of it all
+    verification, comparison   findings regenerated from their text alone; two studies side by side
+    exports, imports   studies for other tools, prompts of other tools
 
 Then, how far a detector can be trusted:
 
@@ -29,6 +31,9 @@ Then, how far a detector can be trusted:
 
 And for both:
 
+    report       one page for readers who never saw lmaudit
+    gate, findings_gate   requirements that a model or a detector has to meet
+    masking, judgements   which texts are masked; what judges said, never without their record
     cli          one file per command
 """
 
