@@ -56,6 +56,14 @@ def test_a_grid_names_what_it_varies(tmp_path):
     assert "through the chat template" in said
 
 
+def test_optimisers_by_the_names_that_people_know_and_by_their_labels(tmp_path):
+    listed = ["gbda", {"name": "arca", "label": "few", "n_sweeps": 3}, {"name": "random", "n_sweeps": [1, 2]}]
+    said = words(study_of(tmp_path / "a.db", [reported("x")], optimizers=listed))
+    assert "GBDA (at most 200 steps, 8 starts)" in said
+    assert "ARCA, here called few (at most 3 sweeps)" in said
+    assert "random search (at most 1 or 2 sweeps)" in said
+
+
 def test_many_targets_are_counted_and_some_shown(tmp_path):
     said = words(study_of(tmp_path / "a.db", [reported(f"text {i}") for i in range(9)]))
     assert "one of 9 given texts: text 0, text 1" in said

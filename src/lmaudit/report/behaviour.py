@@ -199,9 +199,10 @@ def _searches(config: Mapping[str, Any]) -> Sentence:
 
 
 def _name(optimizer: Mapping[str, Any]) -> Sentence:
-    name, label = str(optimizer["name"]), optimizer.get("label")
-    known = _OPTIMIZERS.get(name, name)
-    return (f"{known}, here called ", Said(label)) if label and label != name else (known,)
+    names = [str(name) for name in varied(optimizer["name"])]
+    known = in_series([_OPTIMIZERS.get(name, name) for name in names], "or")
+    labels = [str(label) for label in varied(optimizer.get("label") or "") if label and label not in names]
+    return (f"{known}, here called ", *in_quotes(labels)) if labels else (known,)
 
 
 def _effort(optimizer: Mapping[str, Any]) -> str:
