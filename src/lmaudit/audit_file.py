@@ -41,7 +41,11 @@ class AuditFile:
 
     @contextmanager
     def located(self) -> Iterator[None]:
-        """While inside, what only turns out with the model (a threshold that no token meets) is told with its line."""
+        """While inside, what only turns out with the model (a threshold that no token meets) is told with its line.
+
+        Raises:
+            InputError: in place of the error inside, with file, line and field.
+        """
         try:
             yield
         except (InputError, EmptySpaceError, DetectorError) as error:

@@ -29,7 +29,7 @@ CAUSES = {
 
 @contextmanager
 def told_in_one_line(path: Path) -> Iterator[None]:
-    """Turn what SQLite and the file system report into a StudyError."""
+    """Raise a `StudyError` in place of what SQLite and the file system report."""
     name = printable(path)
     try:
         yield

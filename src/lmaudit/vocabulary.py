@@ -171,7 +171,11 @@ class Vocabulary:
 
     @cached_property
     def leading_ids(self) -> tuple[int, ...]:
-        """Ids that this tokenizer puts before every plain text (usually one BOS, or nothing)."""
+        """Ids that this tokenizer puts before every plain text (usually one BOS, or nothing).
+
+        Raises:
+            ModelError: it changes the text's own ids when it adds them.
+        """
         bare = self._encode_plain("a")
         whole = [int(i) for i in self.tokenizer("a").input_ids]
         for start in range(len(whole) - len(bare) + 1):

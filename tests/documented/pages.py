@@ -34,8 +34,9 @@ class Step:
 
     @property
     def words(self):
-        """The command's arguments; the comment behind it is none."""
-        return shlex.split(self.text, comments=True)[1:]
+        """The command's arguments; a comment is none, nor is where a shell sends the output."""
+        words = shlex.split(self.text, comments=True)[1:]
+        return words[: next((i for i, word in enumerate(words) if word in (">", "|")), None)]
 
     @property
     def typed(self):

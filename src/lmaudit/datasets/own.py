@@ -60,7 +60,11 @@ def dataset_of_file(path: Path, columns: Columns, labels_are: str | None = None)
 
 
 def dataset_of_table(table: Table, columns: Columns, labels_are: str | None = None) -> Dataset:
-    """The rows of a table that have a text and a label; all others are named in `problems`, none is fatal."""
+    """The rows of a table that have a text and a label; all others are named in `problems`, none is fatal.
+
+    Raises:
+        InputError: a column is not there, or no row has both.
+    """
     named = _named(table, columns)
     _check_groups(table, named)
     read = _Reading(table, named)

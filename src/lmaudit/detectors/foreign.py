@@ -46,7 +46,11 @@ def reason_of(error: BaseException) -> str:
 
 @contextmanager
 def told_as_broken(found: type) -> Iterator[None]:
-    """What goes wrong inside, in a class of another package, is its fault; in ours it is a bug and keeps its trace."""
+    """What goes wrong inside, in a class of another package, is its fault; in ours it is a bug and keeps its trace.
+
+    Raises:
+        DetectorError: in place of what another package raised.
+    """
     try:
         yield
     except (LmauditError, KeyboardInterrupt, GeneratorExit):

@@ -144,7 +144,7 @@ _CAUSES = {
 
 @contextmanager
 def told_in_one_line(path: Path) -> Iterator[None]:
-    """Turn what SQLite reports of the file into an InputError."""
+    """Raise an `InputError` in place of what SQLite reports of the file."""
     try:
         yield
     except (sqlite3.IntegrityError, sqlite3.ProgrammingError):

@@ -121,21 +121,21 @@ Search = Generator[Query, Evaluation, Tensor | None]
 
 
 def score(rows: Tensor, position: int) -> Generator[Query, Evaluation, Scores]:
-    """Yield a `Score` and return its `Scores`."""
+    """Yield a `Score` of `rows` ``(B, m+n)`` and return its `Scores`."""
     answer = yield Score(rows, position)
     assert isinstance(answer, Scores)
     return answer
 
 
 def linearise(rows: Tensor, position: int, *, exact: bool = False) -> Generator[Query, Evaluation, Linearisation]:
-    """Yield a `Linearise` and return its `Linearisation`."""
+    """Yield a `Linearise` of `rows` ``(B, m+n)`` and return its `Linearisation`."""
     answer = yield Linearise(rows, position, exact)
     assert isinstance(answer, Linearisation)
     return answer
 
 
 def relax(soft: Tensor, output: Tensor) -> Generator[Query, Evaluation, Relaxation]:
-    """Yield a `Relax` and return its `Relaxation`."""
+    """Yield a `Relax` of `soft` ``(B, m, V)`` and `output` ``(n,)`` and return its `Relaxation`."""
     answer = yield Relax(soft, output)
     assert isinstance(answer, Relaxation)
     return answer

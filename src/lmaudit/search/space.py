@@ -63,7 +63,7 @@ class Space:
         return self.tokens[:0] if self.allowed_output is None else self.allowed_output.nonzero()[:, 0]
 
     def tokens_at(self, position: int) -> Tensor:
-        """Ids of the tokens that may stand at `position` of a row."""
+        """``(n_allowed,)`` int64: ids of the tokens that may stand at `position` of a row."""
         return self.tokens if position < self.n_prompt else self.output_tokens
 
     def check(self, n_candidates: int) -> None:

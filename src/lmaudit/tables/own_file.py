@@ -53,7 +53,11 @@ class OwnFile(Source):
 
     @cached_property
     def version(self) -> str:
-        """Hash of the file."""
+        """Hash of the file.
+
+        Raises:
+            InputError: it cannot be read.
+        """
         try:
             return f"sha256:{hashlib.sha256(self._place.read_bytes()).hexdigest()[:16]}"
         except (OSError, ValueError) as error:  # ValueError: a NUL in the name
@@ -73,7 +77,11 @@ class OwnFile(Source):
             raise InputError(f"cannot read the table {printable(self.path)}: {error}; check the path") from error
 
     def judge(self, vocabulary: Vocabulary, on_progress: OnProgress | None = None) -> Pass:
-        """Read the file."""
+        """Read the file.
+
+        Raises:
+            InputError: it cannot be read, or holds no table for this vocabulary.
+        """
         del on_progress  # it takes no time
         read = {".npy": _array, ".csv": _csv}.get(self._place.suffix.lower())
         if read is None:
