@@ -3,22 +3,22 @@ from lmaudit.testing.contract import OptimizerContract
 
 
 class TestArca(OptimizerContract):
-    optimizer = Arca(n_sweeps=3, n_candidates=8, n_gradients=6)
+    optimizer = Arca(n_sweeps=2, n_candidates=8, n_gradients=6)
     patient = Arca(n_sweeps=20)
 
 
 class TestArcaThatKeepsTheIncumbent(OptimizerContract):
-    optimizer = Arca(n_sweeps=3, n_candidates=8, n_gradients=6, keep_incumbent=True, every_row=True)
+    optimizer = Arca(n_sweeps=2, n_candidates=8, n_gradients=6, keep_incumbent=True, every_row=True)
     patient = Arca(n_sweeps=20, keep_incumbent=True, every_row=True)
 
 
 class TestAutoPrompt(OptimizerContract):
-    optimizer = AutoPrompt(n_sweeps=3, n_candidates=8)
+    optimizer = AutoPrompt(n_sweeps=2, n_candidates=8)
     patient = AutoPrompt(n_sweeps=20)
 
 
 class TestRandomSearch(OptimizerContract):
-    optimizer = RandomSearch(n_sweeps=3, n_candidates=8)
+    optimizer = RandomSearch(n_sweeps=2, n_candidates=8)
     patient = RandomSearch(n_sweeps=20)
 
 

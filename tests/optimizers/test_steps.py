@@ -56,7 +56,13 @@ def test_scores_of_candidates_equal_brute_force(model, name):
 
 
 @pytest.mark.parametrize(
-    "optimizer", [Arca(n_sweeps=1), AutoPrompt(n_sweeps=1), RandomSearch(n_sweeps=1)], ids=lambda o: o.name
+    ("model", "optimizer"),
+    [
+        *((family, Arca(n_sweeps=1)) for family in ("qwen2", "llama", "gemma")),
+        *(("qwen2", optimizer) for optimizer in (AutoPrompt(n_sweeps=1), RandomSearch(n_sweeps=1))),
+    ],
+    ids=lambda value: getattr(value, "name", value),
+    indirect=["model"],
 )
 @pytest.mark.parametrize("name", SETTINGS)
 def test_with_every_token_a_candidate_the_update_is_the_brute_force_argmax(model, name, optimizer):
