@@ -26,7 +26,7 @@ def test_from_scores_to_a_benchmark_to_a_card(run, scores, tmp_path, monkeypatch
     assert "mean score of 3 raters > 0.5" in shown
     assert told
     code, shown, _ = run("card", "words", "--json")
-    (card,) = [card for card in json.loads(shown) if card["benchmark"] == "b.csv"]
+    (card,) = [card for card in json.loads(shown)["cards"] if card["benchmark"] == "b.csv"]
     # Toxic are the fool and the way out; the list knows one of them, and takes the rain for toxic, too.
     assert (card["n"], card["n_toxic"], card["sensitivity"]["value"]) == (6, 2, 0.5)
     assert card["labels_are"] == "mean score of 3 raters > 0.5"

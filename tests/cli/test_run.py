@@ -231,7 +231,7 @@ def test_bad_files_are_told_before_anything_is_written(run, written, tmp_path, m
         (("run", "/nowhere.yaml"), "cannot read /nowhere.yaml"),
         (("run", "/"), "Is a directory"),
         (("export", "/nowhere.db", "--config"), "/nowhere.db"),
-        (("export", "/nowhere.db"), "give --config"),
+        (("export", "/nowhere.db"), "either --format or --config"),
     ],
 )
 def test_commands_without_what_they_need(run, tmp_path, monkeypatch, arguments, says):
