@@ -2,12 +2,8 @@
 
 ONLY_PARSED = {
     "--benchmark sass": "its texts are published without a licence, so no stand-in is kept: they come from its authors",
-    "-b sass": "the same",
     "http://127.0.0.1:8000": "asks a server that the reader runs; tests/transfers/test_served.py asks a real one",
     "--page": "serves a page until Ctrl-C; tests/ratings/test_writing_server.py opens it",
-    "experiments/smollm2/": "hours of search; tests/test_plan.py reads every file of experiments",
-    "benchmarks/first_result.txt": "an hour of search on the embedded model, whose results the page is about",
-    "lm:smollm2?shots=few": "the page is about what the embedded model answers, which takes minutes",
 }
 """By a part of the line."""
 

@@ -32,6 +32,7 @@ def commands_that_exist():
 def made_by(steps):
     """Names of files that a page's own commands make."""
     made = {step.name for step in steps if step.kind == "file"}
+    made |= {name for step in steps if step.kind == "python" for name in re.findall(r'study="([^"]+)"', step.text)}
     for step in steps:
         if step.kind != "command" or "--resume" in step.text:
             continue
