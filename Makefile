@@ -4,13 +4,14 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup audit test fast lint types check format docs
+.PHONY: setup audit test fast newcomer lint types check format docs
 .DEFAULT_GOAL := help
 help:
 	@echo "make audit   set up and reverse the embedded model to ' United States' (a few minutes on 2 cores)"
 	@echo "make test    set up and run all tests"
 	@echo "make fast    set up and run the tests that are quick and need no embedded model"
-	@echo "make check   what CI runs: lint, types, tests"
+	@echo "make newcomer install lmaudit as a user does, and walk from a first audit to a gate"
+	@echo "make check   what CI runs: lint, types, tests, a newcomer"
 	@echo "make format  format the code"
 	@echo "make docs    write docs/commands anew, from what the commands say"
 
@@ -33,6 +34,9 @@ test: setup
 fast: setup
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal -m 'not real and not slow'
 
+newcomer:
+	$(PYTHON) tests/newcomer.py
+
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -40,7 +44,7 @@ lint: setup
 types: setup
 	$(BIN)/mypy
 
-check: lint types test
+check: lint types test newcomer
 
 format: setup
 	$(BIN)/ruff check --fix .

@@ -70,9 +70,13 @@ def _values(values: Sequence[object]) -> str:
 
 def _held(comparison: Comparison, hidden: Hidden) -> Sheet:
     counts = fates(comparison.held)
-    title = "Findings of A on B's model: " + ", ".join(f"{n} {fate}" for fate, n in counts.items())
+    title = "Findings of A on B's model: " + ", ".join(_counted(fate, n) for fate, n in counts.items())
     rows = [(_pair(one.finding, hidden), one.fate.value, _said(one, hidden)) for one in comparison.held]
     return Sheet(title, ("prompt → output", "on B", "B's model says"), tuple(rows))
+
+
+def _counted(fate: str, n: int) -> str:
+    return f"{n} still hold{'s' if n == 1 else ''}" if fate == Fate.HOLDS.value else f"{n} {fate}"
 
 
 def _pair(finding: Finding, hidden: Hidden) -> str:
