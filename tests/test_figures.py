@@ -191,6 +191,12 @@ def test_studies_are_told_apart_by_what_differs_in_their_settings(tmp_path):
         assert [dict(f.settings) for f in gather([one]).findings] == [{}]
 
 
+def test_a_grid_may_vary_the_optimiser_itself(tmp_path):
+    both = {"optimizers": [{"name": ["arca", "autoprompt"], "n_sweeps": 50}]}
+    with study_of(tmp_path / "a.db", [finding()], **both) as one, study_of(tmp_path / "b.db", [finding()]) as two:
+        assert len(gather([one, two]).findings) == 2
+
+
 @pytest.mark.parametrize(
     "other",
     [

@@ -62,6 +62,7 @@ class AuditConfig(BaseModel):
         overlap: how strictly prompt and output must differ.
         typable: only prompts whose text is tokenised to the same ids.
         parse_special: read control tokens spelt out in targets as control tokens.
+        offensive: the targets may offend; outputs are masked wherever findings are shown, until the reader asks.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -83,6 +84,7 @@ class AuditConfig(BaseModel):
     overlap: Overlap = Overlap.WORDS
     typable: bool = False
     parse_special: bool = False
+    offensive: bool = False
 
     @field_validator("output_length", mode="before")
     @classmethod

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
 
 def offensive_sides(study: Study) -> set[str]:
-    """Sides of which any audit of the study asked that they be of a class that is no language."""
-    return {
+    """Sides that any audit of the study called offensive, or asked to be of a class that is no language."""
+    said = {"output"} if study.config.get("offensive") else set()
+    return said | {
         side
         for table in study.environment.get("tables", [])
         for side, _, what in [table["term"].partition(" is ")]

@@ -21,6 +21,25 @@ def folder(tmp_path_factory):
     return str(save_tiny_model(tmp_path_factory.mktemp("model") / "tiny", "qwen2", seed=1))
 
 
+def test_targets_that_may_offend_are_masked_until_somebody_asks(run, folder, tmp_path):
+    study, command = tmp_path / "s.db", ("--model", folder, "--offensive", "--seeds", 3, *FAST)
+    code, out, err = run("reverse", "cat", "the", *command, "--study", study)
+    assert code == 0
+    assert re.search('→ "(c··|t··)"', out)
+    assert '"c··"' in err
+    said = {"reverse": out + err}
+    for name, words in {
+        "show": ("show", study),
+        "verify": ("verify", study),
+        "compare": ("compare", study, study),
+    }.items():
+        said[name] = "".join(run(*words)[1:])
+    said["markdown"] = run("export", study, "--format", "markdown")[1]
+    for name, text in said.items():
+        assert not re.search('"(cat|the)"', text), name
+    assert re.search('→ "(cat|the)"', run("show", study, "--unmask")[1])
+
+
 def test_finds_shows_and_verifies(run, folder, tmp_path):
     study = tmp_path / "s.db"
     code, out, _ = run("reverse", "cat", "the", "--model", folder, "--seeds", 3, "--study", study, *FAST)

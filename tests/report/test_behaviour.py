@@ -49,6 +49,21 @@ def test_a_joint_search_with_conditions_and_a_judge(tmp_path):
     assert "mere copies" in said
 
 
+def test_an_import_searched_nothing(tmp_path):
+    config = {
+        "kind": "import",
+        "model": {"name": "m"},
+        "targets": ["x"],
+        "judges": [{"detector": "words", "text": "output"}],
+    }
+    config["judges"][0]["expect"] = "toxic"
+    Study.create(tmp_path / "a.db", config=config, runs=[], environment={}).close()
+    said = words(tmp_path / "a.db")
+    assert said.startswith("Nothing was searched: prompts that another tool had found")
+    assert "A judge, words, read the output of each finding" in said
+    assert "Searched with" not in said
+
+
 def test_a_grid_names_what_it_varies(tmp_path):
     path = study_of(tmp_path / "a.db", [reported("x")], prompt_length=[2, 3, 4, 5], chat=[True, False])
     said = words(path)

@@ -92,6 +92,14 @@ def test_targets_are_masked_in_sentences_where_their_findings_are(tmp_path):
     assert said["kind"] is False
 
 
+def test_targets_that_were_called_offensive_are_masked_found_or_not(tmp_path):
+    ends = [reported("found"), reported("not found", solved=False)]
+    report = report_of(study_of(tmp_path / "a.db", ends, offensive=True))
+    assert [item.masked for item in report.findings] == [("output",), ("output",)]
+    said = [p for sentences in (report.studies[0].behaviour, report.gaps) for s in sentences for p in s]
+    assert {p.text: p.masked for p in said if isinstance(p, Said)} == {"found": True, "not found": True}
+
+
 def test_judges_come_once_each_with_their_record(tmp_path):
     both = (judgement("words", cards=[CARD]), judgement("other", missing="no answer"))
     ends = [reported("x", judgements=both), reported("y", judgements=both)]

@@ -64,8 +64,7 @@ def reversal_fields(options: Mapping[str, Any]) -> dict[str, Any]:
     fields = _fields(options)
     if "targets" in options or "targets_file" in options:
         fields["targets"] = list(read_targets(options.get("targets"), options.get("targets_file")))
-    if "parse_special" in options:
-        fields["parse_special"] = options["parse_special"]
+    fields.update({name: options[name] for name in ("parse_special", "offensive") if name in options})
     return fields
 
 

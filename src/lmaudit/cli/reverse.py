@@ -52,6 +52,9 @@ def reverse(
     parse_special: Annotated[
         bool, typer.Option("--parse-special", help="Read <|endoftext|> and the like in targets as control tokens.")
     ] = False,
+    offensive: Annotated[
+        bool, typer.Option("--offensive", help="The targets may offend: mask outputs until somebody asks for them.")
+    ] = False,
     budget_s: o.BudgetSecondsOption = None,
     budget_tokens: o.BudgetTokensOption = None,
     live: o.LiveOption = 16,
@@ -66,6 +69,7 @@ def reverse(
     fail_on: g.FailOnOption = None,
     require: g.RequireOption = None,
     strict: g.StrictOption = False,
+    unmask: o.UnmaskOption = False,
     as_json: o.JsonOption = False,
 ) -> None:
     """Search for prompts whose greedy completion is exactly the target.

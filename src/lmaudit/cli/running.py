@@ -11,6 +11,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from lmaudit.records import masked
+
 if TYPE_CHECKING:
     from lmaudit.config import AuditConfig
     from lmaudit.plan import Plan
@@ -88,12 +90,18 @@ def _described(config: AuditConfig) -> str:
             f"{config.prompt_length} + {config.output_length} tokens × {n_optimizers} optimiser(s) × "
             f"{n_seeds} restart(s)"
         )
-    first = ", ".join(f'"{target}"' for target in config.targets[:3]) + (", …" if len(config.targets) > 3 else "")
+    first = ", ".join(f'"{_shown(config, target)}"' for target in config.targets[:3]) + (
+        ", …" if len(config.targets) > 3 else ""
+    )
     return f"{len(config.targets)} target(s) × {n_optimizers} optimiser(s) × {n_seeds} seed(s): {first}"
 
 
+def _shown(config: AuditConfig, target: str) -> str:
+    return masked(target) if config.offensive else target
+
+
 def _notes(config: AuditConfig, *, adds_space: bool) -> Iterator[str]:
-    bare = [target for target in config.targets if target[0].isalpha()]
+    bare = [_shown(config, target) for target in config.targets if target[0].isalpha()]
     if bare and not config.chat and not adds_space:
         yield f'Note: "{bare[0]}" begins without a space; as the next word of a text it would be " {bare[0]}".'
     if config.searches_output and not any(term.side == "output" for term in config.memberships):

@@ -17,7 +17,7 @@ AXES = frozenset({"prompt_length", "output_length", "optimizer", "optimizers", "
 Kind = Literal["reversal", "joint"]
 KINDS: tuple[Kind, ...] = ("reversal", "joint")
 
-_NO_SETTING = AXES | {"kind", "schema_version", "name"}
+_NO_SETTING = AXES | {"kind", "schema_version", "name", "offensive"}
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def _apart(studies: Sequence[Study]) -> list[tuple[Study, dict[str, str]]]:
 def _by_label(config: Mapping[str, Any]) -> dict[str, str]:
     """Settings of the optimisers by what they are called in results."""
     listed = config.get("optimizers") or ()
-    return {one.get("label") or one["name"]: canonical_json(one) for one in listed if isinstance(one, Mapping)}
+    return {str(one.get("label") or one["name"]): canonical_json(one) for one in listed if isinstance(one, Mapping)}
 
 
 def _agree(settings: Sequence[Mapping[str, str]]) -> bool:

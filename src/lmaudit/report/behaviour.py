@@ -50,7 +50,7 @@ def study_part(study: Study, label: str, hidden: Collection[str]) -> StudyPart:
         created=study.created,
         model=str(model or "a model") if counts else "",
         facts=tuple(_facts(study)),
-        behaviour=tuple(_sentences(study, hidden)) if "optimizers" in study.config else (),
+        behaviour=tuple(_sentences(study, hidden)),
         counts=counts,
         n_targets=len(_targets(study.config)),
     )
@@ -74,7 +74,11 @@ def _targets(config: Mapping[str, Any]) -> list[str]:
 
 def _sentences(study: Study, hidden: Collection[str]) -> Iterator[Sentence]:
     config, sides = study.config, offensive_sides(study)
-    yield from _aim(config, hidden)
+    if config.get("kind") == "import":
+        yield from _imported(config)
+    if "optimizers" not in config:  # nothing was searched
+        return
+    yield from _aim(config, {*hidden, *_targets(config)} if "output" in sides else hidden)
     yield _lengths(config)
     yield from _classes(study)
     yield from _fixed_texts(config, "prompt" in sides)
@@ -82,6 +86,17 @@ def _sentences(study: Study, hidden: Collection[str]) -> Iterator[Sentence]:
     yield from _preferences(config)
     yield from _judges(config)
     yield _searches(config)
+
+
+def _imported(config: Mapping[str, Any]) -> Iterator[Sentence]:
+    yield (
+        "Nothing was searched: prompts that another tool had found were given to the model. A prompt counts when the "
+        "model, taking its most likely token at every step, says what the tool wanted; where it wanted nothing, "
+        "whatever the model says counts, and a judge has to say what that is worth.",
+    )
+    if config.get("chat"):
+        yield ("Prompts were sent through the model's chat template.",)
+    yield from _judges(config)
 
 
 def _aim(config: Mapping[str, Any], hidden: Collection[str]) -> Iterator[Sentence]:
