@@ -8,7 +8,9 @@ pytestmark = pytest.mark.real
 
 
 def test_reverses_the_embedded_model_to_an_easy_target(real_model):
-    findings = reverse(real_model, " United States", optimizer=Arca(n_sweeps=8), seeds=4)
+    findings = reverse(
+        real_model, " United States", optimizer=Arca(n_sweeps=4, n_candidates=16, n_gradients=8), seeds=4
+    )
     found = [f for f in findings if f.solved]
     assert found
     for f in found:
@@ -19,8 +21,9 @@ def test_reverses_the_embedded_model_to_an_easy_target(real_model):
 
 
 def test_searches_decide_alone_what_they_decide_together(real_model):
-    targets = (" morning", " piano", " Ed Markey")
-    settings = {"optimizer": [Arca(n_sweeps=1, n_candidates=8, n_gradients=8), RandomSearch(n_sweeps=1)], "seeds": 2}
+    targets = (" morning", " Ed Markey")
+    optimizers = [Arca(n_sweeps=1, n_candidates=8, n_gradients=8), RandomSearch(n_sweeps=1, n_candidates=8)]
+    settings = {"optimizer": optimizers, "seeds": 2}
     together = reverse(real_model, targets, **settings)
     alone = reverse(real_model, targets, limits=Limits(n_live=1), **settings)
     assert [f.prompt_ids for f in together] == [f.prompt_ids for f in alone]

@@ -356,37 +356,44 @@ def test_the_version_of_a_folder_follows_its_weights_and_not_its_place(tmp_path,
 ASK = """
 import sys
 from lmaudit.detectors import parse_detector
-detector = parse_detector(sys.argv[1])
-print(detector.name, detector.version, detector.judge(["you"])[0].score, sep="|")
+for line in sys.argv[1:]:
+    detector = parse_detector(line)
+    print(detector.name, detector.version, detector.judge(["you"])[0].score, sep="|")
 """
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+OF_THE_HUB = {
+    "detoxify:original": ("unitary/toxic-bert", ("toxic", "severe_toxic", "insult")),
+    "detoxify:unbiased": ("unitary/unbiased-toxic-roberta", ("toxicity", "severe_toxicity", "insult")),
+    "detoxify:multilingual?label=insult": ("unitary/multilingual-toxic-xlm-roberta", ("insult", "toxicity")),
+    "hf:someone/some-model?label=1&activation=sigmoid": ("someone/some-model", ("a", "b")),
+}
+
+
+@pytest.fixture(scope="module")
+def told_of_the_hub(tmp_path_factory):
+    """By line: where the model is, and what its detector says. In a process that has the library's cache elsewhere."""
+    cache, folders = tmp_path_factory.mktemp("hub"), {}
+    for line, (repository, labels) in OF_THE_HUB.items():
+        place = cache / f"models--{repository.replace('/', '--')}"
+        folders[line] = place / "snapshots" / COMMIT
+        folders[line].mkdir(parents=True)
+        save_tiny_classifier(folders[line], "bert", labels=labels)
+        (place / "refs").mkdir()
+        (place / "refs" / "main").write_text(COMMIT)
+    environment = {**os.environ, "HF_HUB_CACHE": str(cache), "HF_HUB_OFFLINE": "1"}
+    command = [sys.executable, "-c", ASK, *folders]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return dict(zip(folders, zip(folders.values(), done.stdout.splitlines(), strict=True), strict=True))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("line", "repository", "labels"),
-    [
-        ("detoxify:original", "unitary/toxic-bert", ("toxic", "severe_toxic", "insult")),
-        ("detoxify:unbiased", "unitary/unbiased-toxic-roberta", ("toxicity", "severe_toxicity", "insult")),
-        ("detoxify:multilingual?label=insult", "unitary/multilingual-toxic-xlm-roberta", ("insult", "toxicity")),
-        ("hf:someone/some-model?label=1&activation=sigmoid", "someone/some-model", ("a", "b")),
-    ],
-)
-def test_a_model_in_the_cache_of_the_hub_is_used_and_its_commit_told(tmp_path, line, repository, labels):
+@pytest.mark.parametrize("line", OF_THE_HUB)
+def test_a_model_in_the_cache_of_the_hub_is_used_and_its_commit_told(told_of_the_hub, line):
     """The library's own cache, laid out as it lays it out, without network."""
-    commit = "0123456789abcdef0123456789abcdef01234567"
-    place = tmp_path / f"models--{repository.replace('/', '--')}"
-    folder = place / "snapshots" / commit
-    folder.mkdir(parents=True)
-    save_tiny_classifier(folder, "bert", labels=labels)
-    (place / "refs").mkdir()
-    (place / "refs" / "main").write_text(commit)
-    environment = {**os.environ, "HF_HUB_CACHE": str(tmp_path), "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", ASK, line], env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    name, version, score = done.stdout.strip().split("|")
-    assert (name, version) == (line, commit)
+    folder, told = told_of_the_hub[line]
+    name, version, score = told.split("|")
+    assert (name, version) == (line, COMMIT)
     counted = 1 if "label=1" in line else 0
     assert float(score) == pytest.approx(by_transformers(folder, "you", "sigmoid")[counted], abs=1e-5)
 
