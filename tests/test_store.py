@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import math
-import os
 import random
 import sqlite3
 import subprocess
@@ -30,6 +29,7 @@ from lmaudit import migrations, records, study_file
 from lmaudit.errors import StudyError
 from lmaudit.migrations import APPLICATION_ID, MIGRATIONS
 from lmaudit.store import Run, RunState, Study
+from unprivileged import unprivileged
 
 # Claims runs in small bites; what a run computes depends on its seed alone, by way of its checkpoints. Before each
 # thing it writes it waits for a line, and answers with one after it; where its input is closed it runs freely.
@@ -117,21 +117,6 @@ def bury(worker: subprocess.Popen[str]) -> None:
 def raw(path: Path) -> Iterator[sqlite3.Connection]:
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         yield connection
-
-
-@contextmanager
-def unprivileged() -> Iterator[None]:
-    """As somebody whom file permissions bind: root may write everywhere."""
-    if not hasattr(os, "geteuid"):
-        pytest.skip("file permissions work otherwise here")
-    root = os.geteuid() == 0
-    if root:
-        os.seteuid(65534)
-    try:
-        yield
-    finally:
-        if root:
-            os.seteuid(0)
 
 
 @pytest.fixture

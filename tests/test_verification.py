@@ -1,8 +1,6 @@
 """Findings regenerated from their text: on their own model, on one with its vocabulary, on a foreign one."""
 
-import os
 import tempfile
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from lmaudit.errors import InputError, StudyError
 from lmaudit.store import Study
 from lmaudit.testing.tiny import tiny_model
 from lmaudit.verification import Tried, Weights, check_searched, kept, spec_for, verify_findings, writable
+from unprivileged import unprivileged
 
 
 @pytest.fixture(scope="module")
@@ -80,21 +79,6 @@ def test_what_another_vocabulary_cannot_write_was_not_tried(tmp_path, model):
         assert "ends within a character" in record["reason"]
         ((_, again),) = verify_findings(study, other, again=False)
         assert again == record, "why it could not be tried is kept too"
-
-
-@contextmanager
-def unprivileged():
-    """As somebody whom file permissions bind: root may write everywhere."""
-    if not hasattr(os, "geteuid"):
-        pytest.skip("file permissions work otherwise here")
-    root = os.geteuid() == 0
-    if root:
-        os.seteuid(65534)
-    try:
-        yield
-    finally:
-        if root:
-            os.seteuid(0)
 
 
 def test_a_write_protected_study_is_verified_and_keeps_nothing(model):
