@@ -19,7 +19,7 @@ Read the package in this order. First, which prompts make a model say exactly th
     targets      lists of what a model should say       judging    detectors that confirm findings
     transfers, naturalness, figures   what other models do with the prompts; pictures of it all
     verification, comparison   findings regenerated from their text alone; two studies side by side
-    exports, imports   studies for other tools, prompts of other tools
+    exports, imports   studies for other tools, prompts of other tools       whole_file   files written whole
 
 Then, how far a detector can be trusted:
 

@@ -1,4 +1,5 @@
 import json
+import os
 
 import pytest
 
@@ -85,3 +86,15 @@ def test_a_benchmark_has_no_place_in_formats_of_prompts(run, tmp_path):
     code, out, _ = run("export", path, "--format", "jsonl")
     assert code == 0
     assert {json.loads(line)["record"] for line in out.splitlines()} == {"verdict"}
+
+
+def test_a_pipe_is_written_into_and_a_folder_is_told(run, study, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    ends = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)  # a reader, so that writing does not wait
+    assert run("export", study, "--format", "csv", "--out", tmp_path / "pipe")[0] == 0
+    assert os.read(ends, 6) == b"record"
+    assert (tmp_path / "pipe").is_fifo()
+    for name, out in (("harmbench", tmp_path / "pipe"), ("csv", tmp_path), ("csv", "")):
+        code, printed, err = run("export", study, "--format", name, "--out", out)
+        assert (code, printed, err.count("\n")) == (2, "", 1)
+    os.close(ends)

@@ -34,6 +34,10 @@ def test_what_cannot_be_reported_is_one_line(run, study, tmp_path):
         ((tmp_path / "nothing.db",), "expected a study file"),
         ((mine,), "error:"),
         ((study, "--out", mine), "no report of lmaudit"),
+        ((study, "--out", mine / "report.html"), "cannot write"),
+        ((study, "--out", tmp_path / ("x" * 300)), "too long"),
+        ((study, "--out", tmp_path), "it is a folder"),
+        ((study, "--out", ""), "it is a folder"),
     ):
         code, printed, err = run("report", *arguments)
         assert (code, printed) == (2, "")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from uuid import uuid4
 
 from lmaudit.errors import InputError
 from lmaudit.exports.formats import FORMATS
 from lmaudit.exports.material import Material
 from lmaudit.records import printable
+from lmaudit.whole_file import check_target, telling, write_whole
 
 
 def export(material: Material, name: str) -> dict[str, bytes]:
@@ -43,18 +43,20 @@ def write(contents: dict[str, bytes], out: Path, name: str) -> list[Path]:
     Raises:
         InputError: a file cannot be written, or its name does not fit the format.
     """
+    check_target(out)
     ending = FORMATS[name].ending
     if ending is not None and out.suffix != ending:
         raise InputError(f"--out: expected a name that ends with {ending} for {name}, got {printable(out)}")
+    if len(contents) > 1 and out.exists() and not out.is_file():
+        raise InputError(
+            f"--out: {name} is {len(contents)} files beside each other, expected a file, got {printable(out)}"
+        )
     paths = [out.with_name(f"{out.stem}{more}") if more else out for more in contents]
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
+    with telling(out):
         for path in paths:
             _refuse_study(path)
         for path, content in zip(paths, contents.values(), strict=True):
-            _replace(path, content)
-    except OSError as error:
-        raise InputError(f"cannot write {printable(out)}: {error.strerror}; choose another --out") from error
+            write_whole(path, content)
     return paths
 
 
@@ -64,12 +66,3 @@ def _refuse_study(path: Path) -> None:
         with path.open("rb") as file:
             if file.read(15) == b"SQLite format 3":
                 raise InputError(f"{printable(path)} is a study, which no export replaces; choose another --out")
-
-
-def _replace(path: Path, content: bytes) -> None:
-    new = path.with_name(f".{path.name[:100]}.{uuid4().hex[:8]}")
-    try:
-        new.write_bytes(content)
-        new.replace(path)
-    finally:
-        new.unlink(missing_ok=True)

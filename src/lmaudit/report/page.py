@@ -22,6 +22,7 @@ from lmaudit.report.detector_part import detector_parts
 from lmaudit.report.page_data import json_for_html, page_data
 from lmaudit.report.rates import cost_groups
 from lmaudit.report.spread import spread_chart
+from lmaudit.whole_file import check_target, telling, write_whole
 
 GENERATOR = "lmaudit report"
 _STYLES = ("report.css", "findings.css", "charts.css", "print.css")
@@ -52,15 +53,10 @@ def write_report(report: Report, path: str | os.PathLike[str]) -> None:
         InputError: something that is no report has this name, or the file cannot be written.
     """
     path = Path(path)
-    part = path.with_name(f".{path.name}.part")
-    try:
+    check_target(path)
+    with telling(path):
         check_replaceable(path)
-        part.write_text(page(report), encoding="utf-8")
-        part.replace(path)
-    except OSError as error:
-        raise InputError(f"cannot write {printable(path)}: {error.strerror}; choose another --out") from error
-    finally:
-        part.unlink(missing_ok=True)
+        write_whole(path, page(report).encode())
 
 
 def check_replaceable(path: Path) -> None:
