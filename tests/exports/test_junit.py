@@ -67,3 +67,17 @@ def test_long_texts_are_cut_and_say_so():
     content = export(held(saying("x" * 50_000)), "junit")[""]
     assert len(content) < 8_000
     assert b"50,000 characters" in content
+
+
+def test_what_one_finding_hides_no_other_search_shows(tmp_path):
+    def break_one(study):
+        (run,) = study.claim(1)
+        study.finish(run.id, RunState.ERROR, None, "cannot say 'awful words'")
+
+    settings = {"targets": ["awful words"]}
+    ends = [judged(saying("go", "awful words", "awful words")), saying("no", "nothing", "awful words", solved=False)]
+    ends = [replace(end, settings=settings, seed=seed) for seed, end in enumerate(ends)]
+    material = of(tmp_path, *ends, n_open=2, failures=True, then=break_one, targets=["awful words"])
+    for name in ("junit", "markdown"):
+        assert "awful" not in export(material, name)[""].decode()
+    assert "awful words" in export(replace(material, unmask=True), "junit")[""].decode()

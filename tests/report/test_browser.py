@@ -212,6 +212,64 @@ def test_one_text_of_a_sentence_is_shown_by_its_button(page, many):
     assert button.inner_text() == "target 0"
 
 
+DREADFUL = "a dreadful thing"
+
+
+def leaking_findings():
+    """One search is judged, and many others hold what it was judged for."""
+    settings = {"prefix": DREADFUL, "targets": [DREADFUL]}
+    command = f"lmaudit reverse --prefix '{DREADFUL}' --suffix \"{DREADFUL}\" '{DREADFUL}'".replace('"', "'")
+    quoting = {"settings": settings, "reproduce": command, "prompt": f"{DREADFUL} and more"}
+    yield reported(DREADFUL, seed=0, judgements=(judgement("words", on="whole"),), **quoting)
+    yield reported(DREADFUL, seed=1, solved=False, **quoting)
+    yield reported(DREADFUL, seed=2, judgements=(judgement("silent", missing=f"no answer to {DREADFUL!r}"),), **quoting)
+    yield reported("harmless", seed=3, prompt="nice", settings={"prefix": "b", "targets": []})
+
+
+def test_what_is_masked_somewhere_is_masked_everywhere(page, tmp_path):
+    answer = {"to": "other", "target": {}, "completion": "vile answer", "missing": None, "same_first_token": True}
+    verdict = {"text": "vile answer", "judge": "words", "toxic": True, "cards": []}
+    findings = list(leaking_findings())
+    path = study_of(tmp_path / "a.db", findings, prefix=[DREADFUL, "b"], broken=[f"cannot say {DREADFUL!r}"])
+    with Study.open(path) as study:
+        study.add_measurement(4, "transfer", answer)
+        study.add_measurement(4, "transfer-judgement", verdict)
+        study.add_verification(1, {"model": "m", "dtype": "d", "regenerated": False, "reason": f"no {DREADFUL}"})
+        write_report(build_report([study]), tmp_path / "a.html")
+    page.goto((tmp_path / "a.html").as_uri())
+    page.select_option("#level", label="all searches")
+    for row in page.locator(".opener").all():
+        row.click()
+    page.evaluate("for (const box of document.querySelectorAll('details')) box.open = true")
+    seen = """() => document.body.innerText + [...document.querySelectorAll('main *, header *')].flatMap((e) =>
+        [...e.attributes].filter((a) => a.name !== 'data-text').map((a) => a.value)).join() +
+        [...document.querySelectorAll('option, svg *')].map((e) => e.textContent).join()"""
+    for prepare in ("() => 0", "() => dispatchEvent(new Event('beforeprint'))"):
+        page.evaluate(prepare)
+        said = page.evaluate(seen)
+        assert "dreadful" not in said
+        assert "vile" not in said
+        assert "harmless" in said
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    page.click("#veil-all")
+    said = page.evaluate(seen)
+    assert "vile answer" in said
+    assert said.count("dreadful") > 20
+    assert f"prefix {DREADFUL}" in page.inner_text("#rows .more")
+
+
+def test_going_on_by_a_link_and_back_changes_no_mask(page, many):
+    page.goto(many)
+    page.click("#veil-all")
+    page.click("nav >> text=Findings")
+    page.reload()
+    assert page.get_attribute("#veil-all", "aria-pressed") == "true"
+    page.click("#veil-all")
+    page.go_back()
+    page.reload()
+    assert page.get_attribute("#veil-all", "aria-pressed") == "false"
+
+
 # ── the table ─────────────────────────────────────────────────────────────────────────────────────────
 
 

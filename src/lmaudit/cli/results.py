@@ -17,7 +17,7 @@ from lmaudit.cli.measured import measurements_of
 from lmaudit.cli.terminal import Terminal, quoted
 from lmaudit.findings import LEVELS, Finding, Rate, by_settings, joint_rates, success_rates
 from lmaudit.judgements import judge_lines, judge_words
-from lmaudit.masking import masked_finding, offensive_sides
+from lmaudit.masking import masked_finding, offensive_sides, texts_to_mask
 from lmaudit.records import finite, printable
 from lmaudit.store import RunState, Study
 
@@ -80,7 +80,9 @@ def print_study(
     console = Terminal()
     listed = [f for f in findings if f.solved or failures]
     if listed:
-        shown = listed if unmask else [masked_finding(f, offensive_sides(study)) for f in listed]
+        sides = offensive_sides(study)
+        texts = texts_to_mask((f, sides) for f in findings)
+        shown = listed if unmask else [masked_finding(f, sides, texts) for f in listed]
         console.print(_wide(shown) if console.width >= _WIDE else _narrow(shown))
         if shown != listed:
             console.print("Masked texts are shown with --unmask.")

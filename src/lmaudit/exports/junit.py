@@ -87,7 +87,7 @@ def _add_case(suite: ET.Element, material: Material, case: Row | Open) -> None:
         if counts(row.finding):
             _add_failure(element, material, row)
     elif isinstance(case, Open) and case.state is RunState.ERROR:
-        ET.SubElement(element, "error", type="error", message=_short(case.reason or "broke"))
+        ET.SubElement(element, "error", type="error", message=_short(material.told(case.reason or "broke")))
     elif isinstance(case, Open) and not _is_end(case):
         ET.SubElement(element, "skipped", message=f"not ended: {case.state}")
 
@@ -104,11 +104,12 @@ def _name(material: Material, case: Row | Open) -> str:
         said = material.shown(case)[1] if isinstance(case, Row) else _of_output(material, target)
         what = f'"{said}" by {spec.get("prompt_length", "?")} tokens, seed {spec.get("seed")}'
     settings = "".join(f", {name} {value}" for name, value in (spec.get("settings") or {}).items())
-    return _short(what + settings)
+    return _short(what + material.label(settings))
 
 
 def _of_output(material: Material, target: str) -> str:
-    return masked(target) if "output" in material.sides and not material.unmask else target
+    asked = "output" in material.sides or target in material.hidden
+    return masked(target) if asked and not material.unmask else target
 
 
 def _add_failure(element: ET.Element, material: Material, row: Row) -> None:

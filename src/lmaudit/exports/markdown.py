@@ -87,7 +87,7 @@ def _sheets(material: Material) -> Iterator[Sheet]:
     if material.rows:
         yield _findings_sheet(material)
     if material.ended:
-        yield _rates_sheet([row.finding for row in material.ended])
+        yield _rates_sheet(material, [row.finding for row in material.ended])
 
 
 def _findings_sheet(material: Material) -> Sheet:
@@ -106,17 +106,18 @@ def _finding_cells(material: Material, row: Row, *, judged: bool) -> tuple[str, 
     levels = ("yes" if found.holds(level) else "no" for level in LEVELS)
     logprob = "-" if found.logprob is None else f"{found.logprob:.2f}"
     settings = "".join(f", {name} {value}" for name, value in found.settings.items())
-    search = f"{found.optimizer}, {found.prompt_length} tokens, seed {found.seed}{settings}"
+    search = f"{found.optimizer}, {found.prompt_length} tokens, seed {found.seed}{material.label(settings)}"
     said = " ".join({True: "yes", False: "no"}.get(j["confirms"], "-") for j in found.judgements)
     cells = (*map(_cell, material.shown(row)), *levels, logprob, search)
     return (*cells, said or "-") if judged else cells
 
 
-def _rates_sheet(findings: Sequence[Finding]) -> Sheet:
+def _rates_sheet(material: Material, findings: Sequence[Finding]) -> Sheet:
     rows = list(_rate_rows(findings))
     names = tuple(dict.fromkeys(name for _, rates in rows for name in rates))
     cells = tuple(
-        (label, *(_rate(rates[name]) if name in rates else "-" for name in names)) for label, rates in rows[:_MOST_ROWS]
+        (material.label(label), *(_rate(rates[name]) if name in rates else "-" for name in names))
+        for label, rates in rows[:_MOST_ROWS]
     )
     left = f"{len(rows) - _MOST_ROWS:,} more are in the study. " if len(rows) > _MOST_ROWS else ""
     return Sheet("Success", ("searches", *names), cells, f"{left}Brackets: 95 % Wilson intervals.")

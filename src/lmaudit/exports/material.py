@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmaudit.findings import LEVELS, Finding
-from lmaudit.masking import offensive_sides, sides_to_mask
+from lmaudit.masking import covered, offensive_sides, settings_to_mask, sides_to_mask, texts_to_mask
 from lmaudit.records import masked
 from lmaudit.store import RunState
 
@@ -128,12 +129,37 @@ class Material:
         by_run = {row.run_id: row for row in (*self.rows, *self.failed)}
         return [by_run[run_id] for run_id in sorted(by_run)]
 
+    @cached_property
+    def hidden(self) -> frozenset[str]:
+        """Texts that a page masks wherever they stand; none where the reader asked for them."""
+        return frozenset() if self.unmask else texts_to_mask((r.finding, set(self.sides)) for r in self._all)
+
+    @cached_property
+    def hidden_settings(self) -> frozenset[str]:
+        """Texts among the settings of a grid that a page masks."""
+        return frozenset() if self.unmask else settings_to_mask((r.finding, self._asked(r)) for r in self._all)
+
+    @property
+    def _all(self) -> tuple[Row, ...]:
+        return (*self.rows, *self.failed)
+
+    def _asked(self, row: Row) -> set[str]:
+        return set() if self.unmask else sides_to_mask(row.finding, set(self.sides), self.hidden)
+
     def shown(self, row: Row) -> tuple[str, str]:
         """Prompt and output as a page shows them: masked where nobody asked for offensive texts."""
-        hidden = set() if self.unmask else sides_to_mask(row.finding, set(self.sides))
+        hidden = self._asked(row)
         texts = (("prompt", row.finding.prompt), ("output", row.finding.output))
         prompt, output = (masked(text) if side in hidden else text for side, text in texts)
         return prompt, output
+
+    def label(self, text: str) -> str:
+        """A label that was made of settings, as a page shows it."""
+        return covered(text, self.hidden_settings)
+
+    def told(self, text: str) -> str:
+        """What a program said, an error, as a page shows it: it may quote what is masked."""
+        return covered(text, self.hidden | self.hidden_settings)
 
     def hides(self, rows: Iterable[Row]) -> bool:
         """Whether a text of these rows is masked."""

@@ -41,7 +41,7 @@ def study_part(study: Study, label: str, hidden: Collection[str]) -> StudyPart:
     Args:
         study: an open one.
         label: a name that no other study of the report has.
-        hidden: targets that are masked.
+        hidden: prompts, outputs and targets that are masked.
     """
     counts = {str(state): n for state, n in study.counts().items() if n}
     model = study.environment.get("model") or study.config.get("model", {}).get("name")
@@ -81,7 +81,7 @@ def _sentences(study: Study, hidden: Collection[str]) -> Iterator[Sentence]:
     yield from _aim(config, {*hidden, *_targets(config)} if "output" in sides else hidden)
     yield _lengths(config)
     yield from _classes(study)
-    yield from _fixed_texts(config, "prompt" in sides)
+    yield from _fixed_texts(config, hidden, all_masked="prompt" in sides)
     yield from _constraints(config)
     yield from _preferences(config)
     yield from _judges(config)
@@ -153,12 +153,14 @@ def _classes(study: Study) -> Iterator[Sentence]:
         )
 
 
-def _fixed_texts(config: Mapping[str, Any], masked: bool) -> Iterator[Sentence]:
+def _fixed_texts(config: Mapping[str, Any], hidden: Collection[str], *, all_masked: bool) -> Iterator[Sentence]:
+    """What every prompt begins or ends with: masked where prompts are that hold it."""
     for name, where in (("prefix", "begins"), ("suffix", "ends")):
         texts = [text for text in varied(config.get(name, "")) if text]
         if texts:
             these = " " if len(texts) == 1 else " one of: "
-            yield (f"Every prompt {where} with{these}", *in_quotes(texts, masked=[masked] * len(texts)), ".")
+            masked = [all_masked or any(text in other for other in hidden) for text in texts]
+            yield (f"Every prompt {where} with{these}", *in_quotes(texts, masked=masked), ".")
 
 
 def _constraints(config: Mapping[str, Any]) -> Iterator[Sentence]:

@@ -59,7 +59,8 @@ class ReportedFinding:
         study: place of its study among those of the report, from 0.
         run: its number in the study.
         finding: as it is kept; `settings` also holds what tells the studies apart.
-        masked: sides that are hidden until asked for, of ``prompt`` and ``output``.
+        masked: what is hidden until asked for, of ``prompt``, ``output`` and ``answers`` (those of other models that a
+            judge calls toxic).
         judges: places in `Report.judges`, one for each judgement of the finding.
         verifications: what ``lmaudit verify`` found, oldest first.
         transfers: what other models said, oldest first.

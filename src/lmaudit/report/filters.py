@@ -7,9 +7,13 @@ of it that exchanges them.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
+
 from markupsafe import Markup, escape
 
 from lmaudit.findings import Rate
+from lmaudit.masking import covered
 from lmaudit.records import duration, masked, printable
 from lmaudit.report.contents import Said, Sentence, Spread
 
@@ -34,6 +38,13 @@ def _folded(text: str) -> str:
 def sentence(parts: Sentence) -> Markup:
     """A sentence with the texts of others in quotation marks."""
     return Markup("").join(escape(p) if isinstance(p, str) else Markup("“{}”").format(said(p)) for p in parts)
+
+
+def label(text: str, hidden: Collection[str]) -> Markup:
+    """What searches have in common, with those settings masked that are `hidden` texts."""
+    found = [re.escape(other) for other in sorted(hidden, key=len, reverse=True) if covered(other, [other]) != other]
+    parts = re.split(f"({'|'.join(found)})", text) if found else [text]
+    return Markup("").join(said(Said(part, place % 2 == 1)) for place, part in enumerate(parts) if part)
 
 
 def rate(value: Rate) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from lmaudit.masking import covered
 from lmaudit.report.contents import JudgePart, ReportedFinding, Said, Sentence
 from lmaudit.report.sentences import counted, either, in_quotes, in_series, varied
 from lmaudit.store import Run, RunState, Study
@@ -24,6 +25,7 @@ def gaps(
     runs: Sequence[Sequence[Run]],
     findings: Sequence[ReportedFinding],
     judges: Sequence[JudgePart],
+    hidden: Collection[str] = (),
 ) -> tuple[Sentence, ...]:
     """What was not covered, the weightiest first; none where nothing was searched.
 
@@ -32,6 +34,7 @@ def gaps(
         runs: of each study.
         findings: ends of their searches.
         judges: of the findings.
+        hidden: texts that are masked; reasons may quote them.
     """
     mine = [run for of_study in runs for run in of_study]
     if not mine:
@@ -40,11 +43,11 @@ def gaps(
     return (
         *_failed(findings),
         *_without_an_end(mine),
-        *_broken(mine),
+        *_broken(mine, hidden),
         *_never_reached(findings),
         *_bounds(searched),
         *_checks(findings),
-        *_judging(findings, judges),
+        *_judging(findings, judges, hidden),
         *_unmeasured(findings),
     )
 
@@ -66,15 +69,21 @@ def _without_an_end(runs: Sequence[Run]) -> Iterator[Sentence]:
         )
 
 
-def _broken(runs: Sequence[Run]) -> Iterator[Sentence]:
+def _broken(runs: Sequence[Run], hidden: Collection[str]) -> Iterator[Sentence]:
     reasons = Counter(str(run.reason) for run in runs if run.state is RunState.ERROR)
     if reasons:
-        quoted = in_quotes([reason for reason, _ in reasons.most_common()], most=_MOST_REASONS)
+        quoted = _reasons([reason for reason, _ in reasons.most_common()], hidden)
         yield (
             f"{counted(reasons.total(), 'search broke and is', 'searches broke and are')} in no rate: ",
             *quoted,
             ".",
         )
+
+
+def _reasons(reasons: Sequence[str], hidden: Collection[str]) -> Sentence:
+    """The first few, masked where they quote what is masked."""
+    masked = [covered(reason, hidden) != reason for reason in reasons[:_MOST_REASONS]]
+    return in_quotes(reasons, masked=masked, most=_MOST_REASONS)
 
 
 def _never_reached(findings: Sequence[ReportedFinding]) -> Iterator[Sentence]:
@@ -118,13 +127,15 @@ def _checks(findings: Sequence[ReportedFinding]) -> Iterator[Sentence]:
         yield (f"Of {counted(n_bare, 'search', 'searches')} it was not recorded how likely each token is.",)
 
 
-def _judging(findings: Sequence[ReportedFinding], judges: Sequence[JudgePart]) -> Iterator[Sentence]:
+def _judging(
+    findings: Sequence[ReportedFinding], judges: Sequence[JudgePart], hidden: Collection[str]
+) -> Iterator[Sentence]:
     bare = list(dict.fromkeys(judge.name for judge in judges if not judge.cards))
     for name in bare:
         yield ("The judge ", Said(name), " has no validation card: how far it can be trusted was not measured.")
     for judge in judges:
         if judge.n_missing:
-            reasons = in_quotes(judge.reasons, most=_MOST_REASONS)
+            reasons = _reasons(judge.reasons, hidden)
             yield (
                 "The judge ",
                 Said(judge.name),

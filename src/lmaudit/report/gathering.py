@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from lmaudit import __version__
 from lmaudit.errors import StudyError
 from lmaudit.figures.gathering import gather
 from lmaudit.findings import Rate
-from lmaudit.masking import offensive_sides, sides_to_mask
+from lmaudit.masking import offensive_sides, sides_to_mask, texts_to_mask
 from lmaudit.migrations import utc_now
 from lmaudit.records import printable
 from lmaudit.report.behaviour import study_part
@@ -45,14 +45,14 @@ def build_report(studies: Sequence[Study]) -> Report:
     labels = _labels([study.path for study in studies])
     judges, findings = _with_judges(_reported(studies, runs))
     ends = [item.finding for item in findings]
-    hidden = {item.finding.target for item in findings if item.finding.target and "output" in item.masked}
+    hidden = {text for item in findings for text in _hidden(item)}
     parts = tuple(study_part(study, label, hidden) for study, label in zip(studies, labels, strict=True))
     return Report(
         made=utc_now(),
         version=__version__,
         studies=parts,
         summary=summary(parts, ends, judges),
-        gaps=gaps(studies, runs, findings, judges),
+        gaps=gaps(studies, runs, findings, judges, hidden),
         judges=judges,
         rates=tuple(rate_rows(ends)),
         lengths=tuple(length_points(ends)),
@@ -82,17 +82,32 @@ def _reported(studies: Sequence[Study], runs: Sequence[Sequence[Run]]) -> list[R
     later = [_later(study) for study in studies]
     searched = [study for study, mine in zip(studies, runs, strict=True) if mine]  # a benchmark has no settings to tell
     sides = [offensive_sides(study) for study in studies]
+    ends = gather(searched).findings
+    texts = texts_to_mask((end, sides[place]) for (place, _), end in zip(ended, ends, strict=True))
     return [
         ReportedFinding(
             study=place,
             run=run.id,
             finding=finding,
-            masked=tuple(sorted(sides_to_mask(finding, sides[place]) & {"prompt", "output"})),
+            masked=_masked(sides_to_mask(finding, sides[place], texts), later[place]["transfers"].get(run.id, ())),
             judges=(),
             **{name: tuple(records.get(run.id, ())) for name, records in later[place].items()},
         )
-        for (place, run), finding in zip(ended, gather(searched).findings, strict=True)
+        for (place, run), finding in zip(ended, ends, strict=True)
     ]
+
+
+def _masked(sides: set[str], answers: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    toxic = any(verdict["toxic"] for answer in answers for verdict in answer["judged"])
+    return tuple(sorted(sides & {"prompt", "output"} | ({"answers"} if toxic else set())))
+
+
+def _hidden(item: ReportedFinding) -> Iterator[str]:
+    """Texts of a finding that are masked."""
+    if "prompt" in item.masked:
+        yield item.finding.prompt
+    if "output" in item.masked:
+        yield from filter(None, (item.finding.target, item.finding.output))
 
 
 def _later(study: Study) -> dict[str, Mapping[int, Sequence[Mapping[str, Any]]]]:

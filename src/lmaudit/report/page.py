@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import resources
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from lmaudit.errors import InputError
+from lmaudit.masking import covered, settings_to_mask
 from lmaudit.records import printable
 from lmaudit.report import filters
 from lmaudit.report.charts import Point, Series, interval_chart
@@ -78,9 +80,10 @@ def page(report: Report) -> str:
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
-    panels = list(_panels(report))
+    hidden = settings_to_mask((item.finding, set(item.masked)) for item in report.findings)
+    panels = list(_panels(report, hidden))
     return (
-        _environment()
+        _environment(hidden)
         .get_template("page.html.j2")
         .render(
             report=report,
@@ -91,13 +94,13 @@ def page(report: Report) -> str:
             data=Markup(json_for_html(page_data(report))),  # noqa: S704 - no < > & is left in it
             panels=panels[:_MOST_PANELS],
             n_more_panels=max(0, len(panels) - _MOST_PANELS),
-            cost_chart=_cost_chart(report),
+            cost_chart=_cost_chart(report, hidden),
             detector_parts=detector_parts(report.benchmarks),
         )
     )
 
 
-def _environment() -> Environment:
+def _environment(hidden: Collection[str]) -> Environment:
     environment = Environment(
         loader=PackageLoader("lmaudit.report"),
         autoescape=True,
@@ -107,6 +110,7 @@ def _environment() -> Environment:
     )
     for name in ("said", "sentence", "rate", "strip", "spread"):
         environment.filters[name] = getattr(filters, name)
+    environment.filters["label"] = partial(filters.label, hidden=hidden)
     environment.filters["printable"] = printable
     environment.globals["level_names"] = _LEVEL_NAMES
     return environment
@@ -124,7 +128,7 @@ def _digest(text: str) -> str:
 # ── pictures ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _panels(report: Report) -> Iterator[Panel]:
+def _panels(report: Report, hidden: Collection[str]) -> Iterator[Panel]:
     colours = {name: i for i, name in enumerate(dict.fromkeys(p.optimizer for p in report.lengths))}
     for label in dict.fromkeys(point.panel for point in report.lengths):
         points = tuple(point for point in report.lengths if point.panel == label)
@@ -135,7 +139,7 @@ def _panels(report: Report) -> Iterator[Panel]:
         ]
         chart = interval_chart(
             series,
-            title=f"Success by prompt length, {label}",
+            title=f"Success by prompt length, {covered(label, hidden)}",
             x_label="searched tokens of the prompt",
             y_label="searches that succeed",
         )
@@ -147,16 +151,19 @@ def _point(point: LengthPoint) -> Point:
     return Point(str(point.prompt_length), rate.rate, rate.low, rate.high, rate.n)
 
 
-def _cost_chart(report: Report) -> Markup:
-    """Seconds of every search that was solved; empty where none was."""
+def _cost_chart(report: Report, hidden: Collection[str]) -> Markup:
+    """Seconds of every search that was solved, in rows named after what tells them apart; empty where none was."""
     groups = cost_groups([item.finding for item in report.findings])
-    optimizers = [optimizer for _, optimizer in groups]
-    several = len(set(optimizers)) < len(optimizers)
-    series = [
-        (f"{optimizer}, {label}" if several else optimizer, [f.seconds for f in group if f.solved])
-        for (label, optimizer), group in groups.items()
-    ]
-    series = [one for one in series if one[1]][:_MOST_PANELS]
+    solved = {key: [f.seconds for f in group if f.solved] for key, group in groups.items()}
+    shown = [(key, seconds) for key, seconds in solved.items() if seconds][:_MOST_PANELS]
+    names = _short_names([(optimizer, *label.split(", ")) for (label, optimizer), _ in shown])
+    series = [(covered(name, hidden), seconds) for name, (_, seconds) in zip(names, shown, strict=True)]
     return (
         spread_chart(series, title="Seconds to a solution", x_label="seconds to a solution") if series else Markup("")
     )
+
+
+def _short_names(names: Sequence[Sequence[str]]) -> list[str]:
+    """Each without the words that all have in common: a chart has room for little; one alone is its first words."""
+    common = set.intersection(*map(set, names)) if len(names) > 1 else set()
+    return [", ".join(word for word in name if word not in common) if len(names) > 1 else name[0] for name in names]

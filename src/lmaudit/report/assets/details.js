@@ -21,10 +21,10 @@ function details(finding) {
       part("Levels of success", levelList(finding)),
       part("Terms of φ", termsTable(finding)),
       part("Conditions", conditionList(finding)),
-      part("Judges", (finding.judged ?? []).map(judgeLine)),
-      part("Checked again", (finding.fresh ?? []).map((check) => freshLine(check, say))),
-      part("Other models", (finding.transfers ?? []).map((answer) => transferLine(answer, say))),
-      part("Naturalness", (finding.natural ?? []).map(naturalLine)),
+      part("Judges", (finding.judged ?? []).map((said) => judgeLine(finding, said))),
+      part("Checked again", (finding.fresh ?? []).map((check) => freshLine(finding, check, say))),
+      part("Other models", (finding.transfers ?? []).map((answer) => transferLine(finding, answer))),
+      part("Naturalness", (finding.natural ?? []).map((record) => naturalLine(finding, record))),
       part("The search", [searchLine(finding)])),
     part("Do it again", reproduction(finding)));
 }
@@ -67,12 +67,12 @@ function conditionList(finding) {
   return lines.length ? [make("ul", { class: "checks" }, lines)] : [];
 }
 
-function judgeLine([place, score, confirms, missing]) {
+function judgeLine(finding, [place, score, confirms, missing]) {
   const judge = DATA.judges[place];
   const read = judge.on === "whole" ? "prompt and output together" : `the ${judge.on}`;
   const said = missing === null
     ? [yesNo(confirms, "confirms", "does not confirm"), ` that ${read} is ${judge.expect}: score ${figure(score)}, toxic above ${judge.threshold ?? "?"}. `]
-    : ["said nothing: ", isolated(printable(beginning(missing, 300))), ". "];
+    : ["said nothing: ", reason(finding, missing), ". "];
   return make("div", { class: "judge" }, make("p", {}, isolated(printable(judge.name)), " ", said), judge.cards.length ? judge.cards.map(cardLine) : make("p", {}, make("strong", { class: "doubt" }, "unvalidated"), ": how often it is right was not measured."));
 }
 
@@ -84,38 +84,52 @@ function cardLine(card) {
     ` (${count(card.n, "text")}, ${String(card.date).slice(0, 10)}) it finds ${share(card.sensitivity)} of toxic texts and leaves ${share(card.specificity)} of the others alone.${blind}${chance}`);
 }
 
-function freshLine(check, say) {
+function freshLine(finding, check, say) {
   const where = [isolated(printable(check.model ?? "a model")), check.dtype ? ` in ${printable(check.dtype)}` : "", ": "];
-  const why = check.reason ? [" It could not be tried: ", isolated(printable(check.reason)), "."] : [];
+  const why = check.reason ? [" It could not be tried: ", reason(finding, check.reason), "."] : [];
   const said = !check.regenerated && check.completion ? [" It says ", say(check.completion, "output"), "."] : [];
   return make("p", {}, where, yesNo(check.regenerated, "says the same", "does not say the same"), ".", said, why);
 }
 
-function transferLine(answer, say) {
+function transferLine(finding, answer) {
   const name = [isolated(printable(answer.to ?? "another model")), answer.served_as ? [" (served as ", isolated(printable(answer.served_as)), ")"] : "", ": "].flat();
-  if (answer.missing !== undefined) return make("p", {}, name, "no answer: ", isolated(printable(answer.missing)));
+  if (answer.missing !== undefined) return make("p", {}, name, "no answer: ", reason(finding, answer.missing));
   const judged = (answer.judged ?? []).map((j) => [" Judge ", isolated(printable(j.judge)), `${j.validated ? "" : " (unvalidated)"}: `, j.toxic === null ? "no answer" : j.toxic ? "toxic" : "not toxic", "."]);
-  return make("p", {}, name, "same first token ", yesNo(answer.same_first_token), ", same output ", yesNo(answer.same_output), ". It says ", say(answer.completion ?? "", "output"), ".", judged.flat());
+  const veiled = isVeiled(finding, "output") || ((answer.judged ?? []).some((j) => j.toxic) && isVeiled(finding, "answers"));
+  return make("p", {}, name, "same first token ", yesNo(answer.same_first_token), ", same output ", yesNo(answer.same_output), ". It says ", quoted(answer.completion ?? "", veiled), ".", judged.flat());
 }
 
-function naturalLine(record) {
+function naturalLine(finding, record) {
   const under = ["Under ", isolated(printable(record.under ?? "another model")), ": "];
   if (record.logprob_per_token === undefined || record.logprob_per_token === null)
-    return make("p", {}, under, "not measured", record.missing ? [", ", isolated(printable(record.missing))] : "", ".");
+    return make("p", {}, under, "not measured", record.missing ? [", ", reason(finding, record.missing)] : "", ".");
   return make("p", {}, under, `${figure(record.logprob_per_token)} nats per token on average, over ${count(record.n_tokens ?? 0, "token")} (nearer 0 is more natural).`);
 }
 
+/** Settings that are texts, by the side that they are part of. */
+const SIDES = { prefix: "prompt", suffix: "prompt", target: "output", targets: "output" };
+
 function searchLine(finding) {
-  const settings = Object.entries(finding.settings ?? {}).flatMap(([name, value]) => [", ", isolated(printable(`${name} ${value}`))]);
+  const settings = Object.entries(finding.settings ?? {}).flatMap(([name, value]) => [", ", isolated(`${printable(name)} ${shownText(value, isVeiled(finding, SIDES[name]))}`)]);
   return make("p", {}, isolated(printable(finding.optimizer)), `, seed ${finding.seed}, ${count(finding.m, "prompt token")}, ${count(finding.n, "output token")}: ${count(finding.sweeps, "sweep")}, ${count(finding.tokens_forward, "token")} through the model, ${figure(finding.seconds, 1)} s`, settings, ".", ` Search ${finding.run} of ${printable(DATA.studies[finding.study])}.`);
 }
+
+const FIXED = /(--(?:prefix|suffix)[ =])('[^']*'(?:"'"'[^']*')*|\S+)/g;
 
 /** The command with what is masked in it masked: what is copied is always the real one. */
 function commandShown(finding) {
   let command = finding.command;
   const target = finding.target?.replaceAll("'", `'"'"'`);
   if (target && isVeiled(finding, "output")) command = command.replaceAll(target, maskedText(target));
+  if (isVeiled(finding, "prompt")) command = command.replace(FIXED, (_, option, word) => option + maskedText(word));
   return printable(command);
+}
+
+/** What a program said of a finding, an error: it may quote what is masked. */
+function reason(finding, text) {
+  const texts = [["prompt", finding.prompt], ["output", finding.output], ["output", finding.target]];
+  const hide = texts.filter(([side, other]) => other && other.trim().length >= 3 && isVeiled(finding, side));
+  return isolated(printable(beginning(hide.reduce((said, [, other]) => said.replaceAll(other, maskedText(other)), text), 300)));
 }
 
 function reproduction(finding) {

@@ -115,7 +115,10 @@ if (byId("table")) {
   armKeys();
   armPaper();
   draw();
-  addEventListener("hashchange", follow);
+  addEventListener("hashchange", () => {
+    remember(); // a link makes a new entry of the history, and going back finds the old one as it was left
+    follow();
+  });
   follow();
 }
 armVeilBar(() => {
