@@ -45,6 +45,27 @@ def test_behaviours_are_told_apart_by_category(tmp_path):
     assert prompt.about == {"text": "=say it", "SemanticCategory": "harmless"}
 
 
+def test_spaces_around_a_category_do_not_make_two_of_one(tmp_path):
+    table = tmp_path / "b.csv"
+    table.write_text("BehaviorID,Behavior,SemanticCategory\nb , say it ,harm \nc,x,harm\n", encoding="utf-8")
+    read = read_prompts(file(tmp_path, {"b": ["a"], "c": ["a"]}), behaviors=table)
+    assert {p.about["SemanticCategory"] for p in read.prompts} == {"harm"}
+    assert read.prompts[0].about["text"] == " say it "
+
+
+def test_what_stands_twice_is_told_instead_of_lost(tmp_path):
+    cases, table = tmp_path / "c.json", tmp_path / "b.csv"
+    cases.write_text('{"b": ["one"], "b": ["two"]}', encoding="utf-8")
+    with pytest.raises(InputError, match="'b' stands twice"):
+        read_prompts(cases)
+    table.write_text("BehaviorID,Behavior\nb,this\nb,that\n", encoding="utf-8")
+    with pytest.raises(InputError, match="b stands there twice"):
+        read_prompts(file(tmp_path, {"b": ["a"]}), behaviors=table)
+    table.write_text("BehaviorID,Behavior\nb,this\n", encoding="utf-8")
+    with pytest.raises(InputError, match="none of the behaviours"):
+        read_prompts(file(tmp_path, {"other": ["a"]}), behaviors=table)
+
+
 def test_entries_that_are_no_prompt_are_named_and_the_others_stay(tmp_path):
     read = read_prompts(file(tmp_path, {"b": ["a", ["i.png", "x"], "", "\ud800", 3], "c": "text"}))
     assert [p.text for p in read.prompts] == ["a"]

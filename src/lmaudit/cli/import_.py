@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lmaudit.imports import Prompts
 
 _TOKENS = 32
+_MOST_TOKENS = 10_000  # of an output, in any study
 _SHOWN = 5  # problems of a file that are listed
 
 
@@ -30,7 +31,8 @@ def import_(
         Path | None, typer.Option(help="What the model should say, by behaviour: a JSON file.", metavar="FILE")
     ] = None,
     tokens: Annotated[
-        int | None, typer.Option(help=f"Tokens that the model says, where nothing says what [{_TOKENS}].", min=1)
+        int | None,
+        typer.Option(help=f"Tokens that the model says, where nothing says what [{_TOKENS}].", min=1, max=_MOST_TOKENS),
     ] = None,
     chat: o.ChatOption = False,
     judge: o.JudgeOption = None,

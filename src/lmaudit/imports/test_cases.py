@@ -72,14 +72,17 @@ def read_prompts(file: Path, *, behaviors: Path | None = None, targets: Path | N
         targets: what the model should say, by behaviour; None: what was generated, or whatever it says.
 
     Raises:
-        InputError: a file cannot be read, is none of these, or holds no prompt; a behaviour has no target.
+        InputError: a file cannot be read, is none of these, names something twice, or holds no prompt; a behaviour has
+            no target, or none of them is described.
     """
     cases = _object(file, "test cases")
     aimed = _object(targets, "targets") if targets is not None else None
     about = _behaviors(behaviors) if behaviors is not None else {}
+    if behaviors is not None and not about.keys() & {name.strip() for name in cases}:
+        raise InputError(f"{printable(behaviors)} has none of the behaviours of {printable(file)}; give its own file")
     problems: list[str] = []
     found = [
-        Prompt(text, name, _target(aimed, name, said, targets), about.get(name, {}))
+        Prompt(text, name, _target(aimed, name, said, targets), about.get(name.strip(), {}))
         for name, text, said in _cases(cases, problems)
     ]
     if not found:
@@ -102,12 +105,21 @@ def _source(path: Path) -> dict[str, str]:
 
 def _object(path: Path, what: str) -> dict[str, Any]:
     try:
-        value = json.loads(read_text(path))
+        value = json.loads(read_text(path), object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{printable(path)} is not JSON ({error}); expected {what} of HarmBench") from error
     if not isinstance(value, dict):
         raise InputError(f"{printable(path)}: expected {what} as one JSON object, got {type(value).__name__}")
     return value
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object each of whose names stands once: of two, JSON would keep the last without a word."""
+    known = dict(pairs)
+    if len(known) < len(pairs):
+        twice = next(name for i, (name, _) in enumerate(pairs) if name in dict(pairs[:i]))
+        raise ValueError(f"{printable(twice)!r} stands twice in one object; put what belongs to it in one list")
+    return known
 
 
 def _cases(cases: Mapping[str, Any], problems: list[str]) -> Iterator[tuple[str, str, str | None]]:
@@ -165,9 +177,16 @@ def _target(targets: Mapping[str, Any] | None, name: str, said: str | None, path
 def _behaviors(path: Path) -> dict[str, dict[str, str]]:
     table = read_table(path)
     table.require("BehaviorID")
-    return {str(row.cells["BehaviorID"]): _about(row) for row in table.rows}
+    known: dict[str, dict[str, str]] = {}
+    for row in table.rows:
+        name, about = str(row.cells["BehaviorID"]).strip(), _about(row)
+        if known.setdefault(name, about) != about:
+            raise InputError(f"{printable(path)}: {printable(name)} stands there twice, with different words")
+    return known
 
 
 def _about(row: Row) -> dict[str, str]:
+    """What a behaviour is; the spaces around a category are nobody's intention, and would make two of one."""
     said = {name: row.cells.get(column) for column, name in _ABOUT.items()}
-    return {name: unguarded(value) for name, value in said.items() if value}
+    verbatim = {name: unguarded(value) for name, value in said.items() if value}
+    return {name: value if name in ("text", "ContextString") else value.strip() for name, value in verbatim.items()}
