@@ -47,6 +47,6 @@ def test_what_cannot_be_reported_is_one_line(run, study, tmp_path):
 
 def test_several_studies_are_told_together(run, study, tmp_path):
     other = study_of(tmp_path / "other.db", [reported("z")])
-    code, printed, _ = run("report", study, other, "--json")
+    code, printed, _ = run("report", study, other, study, "--json")  # one of them twice
     assert code == 0
     assert [part["label"] for part in json.loads(printed)["studies"]] == ["names", "other"]

@@ -4,9 +4,11 @@ import json
 
 import pytest
 
+from ended import study_of as ended_study
 from lmaudit.errors import StudyError
 from lmaudit.report import build_report
 from lmaudit.report.contents import Said
+from lmaudit.report.page import page
 from lmaudit.store import Study
 from report.reported import CARD, judgement, reported, study_of
 
@@ -48,7 +50,7 @@ def test_a_search_that_two_studies_hold_comes_once_and_the_studies_have_names_of
     paths = [study_of(tmp_path / folder / "same.db", ends) for folder in ("a", "b")]
     report = report_of(*paths)
     assert [item.study for item in report.findings] == [0, 0]
-    assert len({part.label for part in report.studies}) == 2
+    assert [part.label for part in report.studies] == ["a/same", "b/same"]  # and no more of where they lie
 
 
 def test_studies_of_two_models_are_not_averaged(tmp_path):
@@ -198,3 +200,28 @@ def test_costs_are_those_of_solutions(tmp_path):
     (row,) = report_of(study_of(tmp_path / "a.db", ends)).costs
     assert (row.n_solved, row.n, row.seconds_unsolved) == (4, 5, 5.0)
     assert (row.seconds.least, row.seconds.median, row.seconds.most) == (1.0, 2.5, 4.0)
+
+
+def test_prompts_of_another_tool_were_not_searched(tmp_path):
+    untold = [reported(None, optimizer="imported", seed=seed) for seed in range(2)]
+    ended_study(tmp_path / "a.db", untold, kind="import", output_length=2).close()
+    report = report_of(tmp_path / "a.db")
+    assert "2 prompts of another tool were given to the model" in plain(report.summary)
+    assert "search" not in plain(report.summary)
+    assert (report.rates, report.lengths, report.costs) == ((), (), ())
+    assert "when answers are sampled" in plain(report.gaps)
+    assert "chat template" in plain(report.gaps)
+    assert "Success by optimiser" not in page(report)
+    assert "NaN" not in page(report)
+    aimed = [reported("x", optimizer="imported"), reported("y", optimizer="imported", solved=False)]
+    ended_study(tmp_path / "b.db", aimed, kind="import", targets=["x", "y"]).close()
+    report = report_of(tmp_path / "b.db")
+    assert "1 of 2 prompts of another tool makes the model say" in plain(report.summary)
+    assert [row.rates["ids"].n_successes for row in report.rates if row.measure == "average"] == [1]
+    assert report.costs == ()
+
+
+def test_a_revision_that_nobody_knows_is_said_to_be_unknown(tmp_path):
+    path = study_of(tmp_path / "a.db", [reported("x")], environment={"revision": None})
+    (part,) = report_of(path).studies
+    assert dict(part.facts)["Revision"].text.startswith("not known")

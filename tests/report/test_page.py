@@ -11,8 +11,8 @@ import pytest
 from lmaudit.errors import InputError
 from lmaudit.report import build_report, write_report
 from lmaudit.report.contents import Said
-from lmaudit.report.filters import said, sentence
-from lmaudit.report.page import page
+from lmaudit.report.filters import heads, label, said, sentence
+from lmaudit.report.page import _short_names, page
 from lmaudit.report.page_data import json_for_html
 from lmaudit.store import Study
 from report.reported import CARD, judgement, reported, study_of, token
@@ -125,3 +125,26 @@ def test_an_earlier_report_is_replaced_and_nothing_else_is(report, tmp_path):
 def test_scripts_and_styles_can_stand_in_a_page(report):
     for kind in ("script", "style"):
         assert not re.search(r"</|<!--", Page(page(report)).inside[kind])
+
+
+def test_columns_of_rows_that_differ_in_between_keep_their_order():
+    joint = ["f(x) = o", "{}", "solved", "text"]
+    rows = [[name.format(what) for name in joint] for what in ("a is b", "c is d")]
+    assert heads(rows) == ["f(x) = o", "a is b", "c is d", "solved", "text"]
+    assert heads([["a", "b"]]) == ["a", "b"]
+    assert heads([]) == []
+
+
+def test_rows_of_a_chart_are_named_after_what_tells_them_apart():
+    assert _short_names([("arca", "2 output tokens", "prefix a"), ("arca", "2 output tokens", "prefix b")]) == [
+        "prefix a",
+        "prefix b",
+    ]
+    assert _short_names([("arca", "2 output tokens")]) == ["arca"]
+
+
+def test_settings_in_labels_are_masked_where_their_side_is():
+    shown = label("prefix <b> rude, length 3", {"<b> rude"})
+    assert shown == (
+        '<bdi>prefix </bdi><bdi class="veiled" data-text="&lt;b&gt; rude">&lt;b&gt; r···</bdi><bdi>, length 3</bdi>'
+    )

@@ -30,8 +30,11 @@ def report(
     from lmaudit.report import build_report, write_report
     from lmaudit.store import Study
 
+    once: dict[Path, Path] = {}  # the same file twice is one study
+    for path in study:
+        once.setdefault(path.absolute(), path)
     with ExitStack() as opened:
-        contents = build_report([opened.enter_context(Study.open(path)) for path in study])
+        contents = build_report([opened.enter_context(Study.open(path)) for path in once.values()])
     if as_json:
         typer.echo(json.dumps(finite(contents.to_json()), indent=2))
         return

@@ -53,6 +53,7 @@ def study_part(study: Study, label: str, hidden: Collection[str]) -> StudyPart:
         behaviour=tuple(_sentences(study, hidden)),
         counts=counts,
         n_targets=len(_targets(study.config)),
+        imported=study.config.get("kind") == "import",
     )
 
 
@@ -61,6 +62,8 @@ def _facts(study: Study) -> Iterator[tuple[str, Said]]:
         value = study.environment.get(name)
         if value is not None:
             yield words, Said(str(value))
+        elif name == "revision" and study.environment.get("model"):
+            yield words, Said("not known: the fingerprint tells its weights from others")
     yield "Study begun", Said(study.created[:16].replace("T", " ") + " UTC")
     yield "Settings (hash)", Said(study.config_hash)
 

@@ -40,6 +40,7 @@ class StudyPart:
         behaviour: what was searched for, in plain sentences.
         counts: searches by state, states without any left out.
         n_targets: texts that the model should say; 0: the output was searched too, or nothing was searched.
+        imported: nothing was searched: prompts of another tool were tried.
     """
 
     label: str
@@ -49,6 +50,7 @@ class StudyPart:
     behaviour: tuple[Sentence, ...]
     counts: Mapping[str, int]
     n_targets: int
+    imported: bool = False
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ of it that exchanges them.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 
 from markupsafe import Markup, escape
 
@@ -45,6 +45,19 @@ def label(text: str, hidden: Collection[str]) -> Markup:
     found = [re.escape(other) for other in sorted(hidden, key=len, reverse=True) if covered(other, [other]) != other]
     parts = re.split(f"({'|'.join(found)})", text) if found else [text]
     return Markup("").join(said(Said(part, place % 2 == 1)) for place, part in enumerate(parts) if part)
+
+
+def heads(rows: Iterable[Sequence[str]]) -> list[str]:
+    """Columns for rows that begin and end alike and have some of their own between: those of all rows in between."""
+    listed = [list(row) for row in rows]
+    names = list(dict.fromkeys(name for row in listed for name in row))
+    shared = [name for name in names if all(name in row for row in listed)]
+    before = {name: row[row.index(name) + 1 :] for row in listed for name in row if name not in shared}
+    ordered = shared
+    for name, later in before.items():
+        place = min((ordered.index(other) for other in later if other in ordered), default=len(ordered))
+        ordered.insert(place, name)
+    return ordered
 
 
 def rate(value: Rate) -> str:

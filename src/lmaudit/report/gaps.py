@@ -40,12 +40,15 @@ def gaps(
     if not mine:
         return ()
     searched = [study.config for study in studies if "optimizers" in study.config]
+    tried = [study.config for study in studies if study.config.get("kind") == "import"]
     return (
         *_failed(findings),
         *_without_an_end(mine),
         *_broken(mine, hidden),
         *_never_reached(findings),
-        *_bounds(searched),
+        *_lengths(searched),
+        *_answers([*searched, *tried]),
+        *_starts(searched),
         *_checks(findings),
         *_judging(findings, judges, hidden),
         *_unmeasured(findings),
@@ -96,7 +99,7 @@ def _never_reached(findings: Sequence[ReportedFinding]) -> Iterator[Sentence]:
         yield (f"No search reached {len(never):,} of {counted(len(targets), 'text')}: ", *quoted, ".")
 
 
-def _bounds(configs: Sequence[Mapping[str, Any]]) -> Iterator[Sentence]:
+def _lengths(configs: Sequence[Mapping[str, Any]]) -> Iterator[Sentence]:
     if not configs:
         return
     lengths = sorted({n for config in configs for n in varied(config["prompt_length"])})
@@ -104,9 +107,17 @@ def _bounds(configs: Sequence[Mapping[str, Any]]) -> Iterator[Sentence]:
         f"Only prompts with {either(lengths)} searched token{'' if lengths == [1] else 's'} were tried; "
         "other lengths may do more.",
     )
+
+
+def _answers(configs: Sequence[Mapping[str, Any]]) -> Iterator[Sentence]:
+    if not configs:
+        return
     yield ("Only the model's most likely continuation was looked at. What it says when answers are sampled was not.",)
     if not any(chat for config in configs for chat in varied(config.get("chat", False))):
         yield ("The model was not asked through a chat template; people who chat with it may see something else.",)
+
+
+def _starts(configs: Sequence[Mapping[str, Any]]) -> Iterator[Sentence]:
     seeds = {seed for config in configs for item in config["seeds"] for seed in varied(item)}
     if len(seeds) == 1:
         yield ("Each search was begun from one random start only; another start may end otherwise.",)

@@ -47,6 +47,9 @@ def build_report(studies: Sequence[Study]) -> Report:
     ends = [item.finding for item in findings]
     hidden = {text for item in findings for text in _hidden(item)}
     parts = tuple(study_part(study, label, hidden) for study, label in zip(studies, labels, strict=True))
+    searched = [item.finding for item in findings if not parts[item.study].imported]
+    # A prompt of another tool without a target always succeeds, which is no rate.
+    aimed = [item.finding for item in findings if item.finding.target is not None or not parts[item.study].imported]
     return Report(
         made=utc_now(),
         version=__version__,
@@ -54,20 +57,25 @@ def build_report(studies: Sequence[Study]) -> Report:
         summary=summary(parts, ends, judges),
         gaps=gaps(studies, runs, findings, judges, hidden),
         judges=judges,
-        rates=tuple(rate_rows(ends)),
-        lengths=tuple(length_points(ends)),
-        costs=tuple(cost_rows(ends)),
+        rates=tuple(rate_rows(aimed)),
+        lengths=tuple(length_points(aimed)),
+        costs=tuple(cost_rows(searched)),
         findings=tuple(findings),
         benchmarks=tuple(records),
     )
 
 
 def _labels(paths: Sequence[Path]) -> list[str]:
-    """A short name for each study, and a different one: the file's, else the path, else with a number."""
-    for names in ([path.stem for path in paths], [str(path) for path in paths]):
+    """A short name for each study, and a different one: the file's, with as many folders as it takes, else a number.
+
+    A page is passed on: where all the studies of a person lie is nobody's business.
+    """
+    parts = [(*path.absolute().parts[1:-1], path.stem) for path in paths]
+    for n in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(mine[-n:]) for mine in parts]
         if len(set(names)) == len(names):
             return names
-    return [f"{path} ({number})" for number, path in enumerate(paths, 1)]
+    return [f"{path.stem} ({number})" for number, path in enumerate(paths, 1)]
 
 
 def _reported(studies: Sequence[Study], runs: Sequence[Sequence[Run]]) -> list[ReportedFinding]:

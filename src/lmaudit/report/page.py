@@ -108,7 +108,7 @@ def _environment(hidden: Collection[str]) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for name in ("said", "sentence", "rate", "strip", "spread"):
+    for name in ("said", "sentence", "heads", "rate", "strip", "spread"):
         environment.filters[name] = getattr(filters, name)
     environment.filters["label"] = partial(filters.label, hidden=hidden)
     environment.filters["printable"] = printable
@@ -153,7 +153,7 @@ def _point(point: LengthPoint) -> Point:
 
 def _cost_chart(report: Report, hidden: Collection[str]) -> Markup:
     """Seconds of every search that was solved, in rows named after what tells them apart; empty where none was."""
-    groups = cost_groups([item.finding for item in report.findings])
+    groups = cost_groups([item.finding for item in report.findings if not report.studies[item.study].imported])
     solved = {key: [f.seconds for f in group if f.solved] for key, group in groups.items()}
     shown = [(key, seconds) for key, seconds in solved.items() if seconds][:_MOST_PANELS]
     names = _short_names([(optimizer, *label.split(", ")) for (label, optimizer), _ in shown])

@@ -23,6 +23,8 @@ def summary(
     if not findings:
         return (("No search has ended yet, so nothing can be said.",),)
     solved = [finding for finding in findings if finding.solved]
+    if all(part.imported for part in parts if part.counts):
+        return (_tried(findings), *(_levels(findings, solved) if solved else ()), *map(_judge, judges))
     if not solved:
         return (
             (
@@ -38,6 +40,19 @@ def _found(findings: Sequence[Finding]) -> Sentence:
     what = "what was searched for" if len(joint) > 1 else _JOINT if joint == {True} else _GIVEN
     rate = Rate.of(finding.solved for finding in findings)
     return (f"{rate.n_successes:,} of {rate.n:,} searches found a prompt after which the model says {what}.",)
+
+
+def _tried(findings: Sequence[Finding]) -> Sentence:
+    """Of prompts that another tool had found."""
+    aimed = [finding for finding in findings if finding.target is not None]
+    if aimed:
+        n = sum(finding.solved for finding in aimed)
+        return (
+            f"{n:,} of {counted(len(aimed), 'prompt')} of another tool {'makes' if n == 1 else 'make'} the model say "
+            "exactly what the tool wanted.",
+        )
+    were = "prompt of another tool was" if len(findings) == 1 else "prompts of another tool were"
+    return (f"{len(findings):,} {were} given to the model. Nobody said what it should say: judges have to.",)
 
 
 def _levels(findings: Sequence[Finding], solved: Sequence[Finding]) -> Iterator[Sentence]:
