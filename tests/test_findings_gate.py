@@ -67,6 +67,21 @@ def test_what_is_no_requirement_is_one_line(line):
     assert "\n" not in str(told.value)
 
 
+def test_per_cent_are_what_they_say():
+    for tenths in range(1, 1001):
+        line = f"solved<={tenths / 10}%"
+        assert parse_requirement(line, OF_SEARCHES).bound == tenths / 1000, "as a share of searches is computed"
+
+
+@pytest.mark.parametrize(
+    ("named", "meant"), [("acra", "; did you mean arca?"), ("ARCA", "; did you mean arca?"), ("", "")]
+)
+def test_a_misspelt_optimiser_is_told_what_was_meant(ends, named, meant):
+    with pytest.raises(InputError) as told:
+        required(ends(found(1)), f"solved[{named}]<=0")
+    assert str(told.value) == f"--require solved[{named}]<=0: no such optimiser; the study has arca{meant}"
+
+
 def test_a_judge_that_denies_takes_a_finding_away_and_a_silent_one_does_not(ends):
     def said(spec):
         return {"judgements": ({"confirms": {"target 0": False, "target 1": None}.get(spec["target"], True)},)}

@@ -17,6 +17,7 @@ from lmaudit.gate import Check, Outcome, Requirement, Vocabulary
 from lmaudit.records import printable
 from lmaudit.statistics import wilson
 from lmaudit.store import RunState, Study
+from lmaudit.suggestions import did_you_mean
 
 
 def counts(finding: Finding) -> bool:
@@ -88,7 +89,8 @@ def check_optimizers(requirements: Sequence[Requirement], labels: Sequence[str])
     for requirement in requirements:
         if requirement.group is not None and requirement.group not in labels:
             known = ", ".join(map(printable, dict.fromkeys(labels))) or "none"
-            raise InputError(f"--require {printable(requirement)}: no such optimiser; the study has {known}")
+            meant = printable(did_you_mean(requirement.group, labels))
+            raise InputError(f"--require {printable(requirement)}: no such optimiser; the study has {known}{meant}")
 
 
 def check(ends: Ends, requirements: Sequence[Requirement], *, strict: bool = False) -> list[Outcome]:

@@ -10,6 +10,7 @@ import operator
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from typing import Any
 
 from lmaudit.errors import InputError
@@ -57,7 +58,7 @@ class Requirement:
     bound: float
 
     def __str__(self) -> str:
-        of = f"[{self.group}]" if self.group else ""
+        of = "" if self.group is None else f"[{self.group}]"
         return f"{self.metric}{of}{self.sign}{self.bound:g}"
 
     @property
@@ -180,5 +181,8 @@ def _a(noun: str) -> str:
 
 
 def _number(word: str) -> float | None:
-    number = as_number(word.removesuffix("%"))
-    return None if number is None else number / (100 if word.endswith("%") else 1)
+    plain = word.removesuffix("%")
+    number = as_number(plain)
+    if number is None or plain == word:
+        return number
+    return float(Fraction(plain) / 100)  # 0.7 / 100 is not 0.007, and 7 of 1000 would be more than 0.7%

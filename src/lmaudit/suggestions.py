@@ -16,9 +16,14 @@ def closest(name: str, known: Iterable[str]) -> str | None:
         name: what was written.
         known: names that exist; of those that are equally like it the first counts.
     """
-    written = {one.casefold().replace("_", "-"): one for one in reversed(list(known))}
-    near = get_close_matches(name.casefold().replace("_", "-"), written, n=1, cutoff=CUTOFF)
+    written = {_bare(one): one for one in reversed(list(known))}
+    near = get_close_matches(_bare(name), written, n=1, cutoff=CUTOFF)
     return written[near[0]] if near else None
+
+
+def _bare(name: str) -> str:
+    """Without what names have in common that are not alike: the dashes in front of options."""
+    return name.casefold().replace("_", "-").removeprefix("--")
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -100,6 +100,7 @@ def test_a_gate_that_cannot_be_read_is_told_before_a_model_is_loaded(run, tmp_pa
     assert (code, out) == (2, "")
     assert says in err
     assert list(tmp_path.rglob("*.db")) == []
+    assert run(*command, *model, *gate, "--dry-run")[::2] == (2, err), "a dry run promises that the command is right"
 
 
 def test_show_on_an_optimiser_that_is_not_there(run, tmp_path):

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from compared import searched
+from lmaudit.store import Study
+from lmaudit.testing.tiny import save_tiny_model
 from remote.loopback import Answer, Loopback
 
 SCORED = {"attributeScores": {"TOXICITY": {"summaryScore": {"value": 0.25}}}}
@@ -58,6 +61,28 @@ def test_ctrl_c_again_and_again_during_a_benchmark_is_exit_code_3(tmp_path: Path
         _, err = process.communicate(timeout=60)
     assert process.returncode == 3
     assert "Traceback" not in err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["compare", "verify"])
+def test_ctrl_c_while_findings_are_regenerated_is_exit_code_3_and_keeps_them(tmp_path: Path, name: str) -> None:
+    model = save_tiny_model(tmp_path / "m", "gpt2")
+    study = tmp_path / "a.db"
+    targets = [f"target {n}" for n in range(3000)]
+    searched(study, lambda _: True, targets=targets, model={"name": str(model)}).close()
+    command = [sys.executable, "-m", "lmaudit", name, *[str(study)] * (2 if name == "compare" else 1)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with Study.open(study) as there:
+        while len(there.verifications()) < 5:
+            assert process.poll() is None
+            time.sleep(0.05)
+        for _ in range(3):
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.01)
+        out, err = process.communicate(timeout=60)
+        assert (process.returncode, out) == (3, "")
+        assert "Traceback" not in err
+        assert 5 <= len(there.verifications()) < len(targets)
 
 
 @pytest.mark.parametrize("where", ["exit", "late"])

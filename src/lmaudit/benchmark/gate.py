@@ -11,6 +11,7 @@ from lmaudit.gate import Outcome, Requirement, Vocabulary
 from lmaudit.metrics import OF_CALLS, OF_SCORES
 from lmaudit.records import printable
 from lmaudit.statistics import Estimate
+from lmaudit.suggestions import did_you_mean
 
 OF_DETECTORS = Vocabulary(
     whole=(*OF_CALLS, *OF_SCORES, "coverage"),
@@ -35,7 +36,8 @@ def check_categories(requirements: Sequence[Requirement], categories: Sequence[s
     for requirement in requirements:
         if requirement.group is not None and requirement.group not in there:
             known = ", ".join(map(printable, there)) or "none"
-            raise InputError(f"--require {requirement}: no such category; the benchmark has {known}")
+            meant = printable(did_you_mean(requirement.group, there))
+            raise InputError(f"--require {printable(requirement)}: no such category; the benchmark has {known}{meant}")
 
 
 def check(benchmark: Benchmark, requirements: Sequence[Requirement], *, strict: bool = False) -> list[Outcome]:

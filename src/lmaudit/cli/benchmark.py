@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lmaudit.cli.gating import told_after
 from lmaudit.cli.options import JsonOption
 from lmaudit.cli.sheets import print_sheets
 from lmaudit.cli.stopping import second_interrupt_ends
-from lmaudit.cli.terminal import Terminal, leave_quietly, notice
+from lmaudit.cli.terminal import Terminal, notice
 from lmaudit.cli.updating import UpdatingLine
 from lmaudit.errors import InputError, StudyError
 from lmaudit.records import environment, finite, printable, safe_cell
@@ -84,6 +85,10 @@ def benchmark(
 
     detectors = [parse_detector(line) for line in detector]
     requirements = [parse_requirement(line) for line in require or ()]
+    if strict and not requirements:
+        raise InputError("--strict judges requirements, and there is none; give --require LINE")
+    if as_json and form not in (Format.TABLE, Format.JSON):
+        raise InputError(f"--json and --format {form.value}: two ways to print the results; leave one out")
     columns = Columns(text_column, label_column, category_column, tag_column, positive)
     settings = BenchmarkSettings(resamples, seed, Costs(cost_miss, cost_false_alarm))
     if strict and not resamples:
@@ -100,14 +105,10 @@ def benchmark(
     outcomes = check(finished, requirements, strict=strict)
     try:
         _show(finished, Format.JSON if as_json else form, outcomes, brief=brief)
-    finally:  # whoever reads the tables may have left: the rest is done all the same
+    finally:  # the output may take no more (a full disk): what was judged is kept all the same
         incomplete = _keep(finished, study)
-        for outcome in outcomes:
-            typer.echo(printable(outcome), err=True)
-        if not all(outcome.met for outcome in outcomes):
-            raise typer.Exit(1)
-        if incomplete:
-            raise typer.Exit(3)
+    with told_after(outcomes, complete=not incomplete):
+        pass
 
 
 @contextmanager
@@ -179,21 +180,17 @@ def _tell_problems(loaded: Dataset) -> None:
 def _show(finished: Benchmark, form: Format, outcomes: Sequence[Outcome], *, brief: bool) -> None:
     from lmaudit.benchmark.tables import benchmark_tables, records
 
-    tables = benchmark_tables(finished)[: 1 if brief else None]
-    try:
-        match form:
-            case Format.TABLE:
-                print_sheets(Terminal(columns=160), tables)
-            case Format.MARKDOWN:
-                typer.echo(as_markdown(tables), nl=False)
-            case Format.JSON:
-                gate = [{**outcome.to_json(), "detector": outcome.subject} for outcome in outcomes]
-                typer.echo(json.dumps(finite({**finished.to_json(), "requirements": gate}), indent=2))
-            case Format.CSV:
-                _write_csv(list(records(finished)))
-        sys.stdout.flush()
-    except BrokenPipeError:
-        leave_quietly()
+    match form:
+        case Format.TABLE:
+            print_sheets(Terminal(columns=160), benchmark_tables(finished)[: 1 if brief else None])
+        case Format.MARKDOWN:
+            typer.echo(as_markdown(benchmark_tables(finished)[: 1 if brief else None]), nl=False)
+        case Format.JSON:
+            gate = [{**outcome.to_json(), "detector": outcome.subject} for outcome in outcomes]
+            typer.echo(json.dumps(finite({**finished.to_json(), "requirements": gate}), indent=2))
+        case Format.CSV:
+            _write_csv(list(records(finished)))
+    sys.stdout.flush()
 
 
 def _write_csv(rows: Sequence[dict[str, Any]]) -> None:

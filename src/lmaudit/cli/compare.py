@@ -28,6 +28,7 @@ from lmaudit.records import finite
 if TYPE_CHECKING:
     from lmaudit.comparison import Comparison
     from lmaudit.comparison.sheets import Hidden
+    from lmaudit.model.load import ModelSpec
     from lmaudit.store import Study
     from lmaudit.verification import Tried
 
@@ -80,8 +81,8 @@ def compare(
     from lmaudit.store import Study
 
     given = {name: context.params[name] for name in _OF_MODEL}
-    if no_verify and any(value not in (None, False, "auto") for value in given.values()):
-        raise InputError("--no-verify loads no model: leave out --model and what says how it is loaded")
+    if no_verify:
+        _refuse(given, "--no-verify loads no model")
     with Study.open(a) as first, Study.open(b) as second:
         comparison = compared(first, second, None if no_verify else _verified(first, second, given))
         outcomes = checks(comparison, fail_on or ())
@@ -94,14 +95,21 @@ def compare(
                 _print(comparison, (_hidden(first, unmask), _hidden(second, unmask)))
 
 
+def _refuse(given: Mapping[str, Any], why: str) -> None:
+    """Raise `InputError` when something is said of a model that is not loaded."""
+    if any(value not in (None, False, "auto") for value in given.values()):
+        raise InputError(f"{why}: leave out --model and what says how it is loaded")
+
+
 def _verified(a: Study, b: Study, given: Mapping[str, Any]) -> Tried | None:
     """A's findings on B's model, regenerated where A does not know; None: what A holds is all that there is."""
-    from lmaudit.cli.updating import UpdatingLine
-    from lmaudit.model.load import load_model
-    from lmaudit.verification import Tried, Weights, kept, solved, spec_for, verify_findings, writable
+    from lmaudit.cli.measuring import stoppable
+    from lmaudit.verification import Weights, kept, solved, spec_for, writable
 
     if "model" not in a.config or "model" not in b.config:
+        _refuse(given, "one of the studies holds no searches, so no model is loaded")
         return None
+    spec = spec_for(b, **given)  # also where nothing is loaded: what cannot be read is told
     n, recorded = len(solved(a)), Weights.recorded(b)
     as_it_was = given["model"] is None and given["revision"] is None and given["dtype"] == "auto"
     if n == 0 or (as_it_was and len(kept(a, recorded)) == n):
@@ -109,7 +117,16 @@ def _verified(a: Study, b: Study, given: Mapping[str, Any]) -> Tried | None:
     keep = writable(a)
     if not keep:
         notice(f"notice: {a.path} cannot be written: what is found out now is not kept")
-    spec = spec_for(b, **given)
+    with stoppable("answers" if keep else "studies", onward="the same command goes on" if keep else "as they were"):
+        return _regenerated(a, b, spec, keep=keep)
+
+
+def _regenerated(a: Study, b: Study, spec: ModelSpec, *, keep: bool) -> Tried:
+    from lmaudit.cli.updating import UpdatingLine
+    from lmaudit.model.load import load_model
+    from lmaudit.verification import Tried, Weights, solved, verify_findings
+
+    n, recorded = len(solved(a)), Weights.recorded(b)
     try:
         loaded = load_model(spec)
     except ModelError as error:

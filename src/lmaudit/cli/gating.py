@@ -121,21 +121,12 @@ class StudyGate:
 
 @contextmanager
 def told_after(outcomes: Sequence[Outcome | Check], *, complete: bool) -> Iterator[None]:
-    """While inside, results are shown; then the lines of the gate are told, and the exit code is theirs.
-
-    Whoever reads the results may leave early: the gate stays what it is.
-    """
+    """While inside, results are shown; then the lines of the gate are told, and the exit code is theirs."""
     from lmaudit.gate import exit_code
 
-    left: SystemExit | None = None
-    try:
-        yield
-    except SystemExit as gone:
-        left = gone
+    yield
     for outcome in outcomes:
         typer.echo(printable(outcome), err=True)
     code = exit_code(outcomes, complete=complete)
     if code:
-        raise typer.Exit(code) from left
-    if left is not None:
-        raise left
+        raise typer.Exit(code)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import sys
 import traceback
@@ -10,7 +9,6 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -39,7 +37,7 @@ from lmaudit.cli.scores import scores
 from lmaudit.cli.show import show
 from lmaudit.cli.tables import tables_app
 from lmaudit.cli.targets import targets
-from lmaudit.cli.terminal import QUIET, leave_quietly, notice
+from lmaudit.cli.terminal import QUIET, notice, prepare_streams, prepare_width
 from lmaudit.cli.transfer import transfer
 from lmaudit.cli.verify import verify
 from lmaudit.cli.write import write
@@ -109,12 +107,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     # is still cheaper than a sleep (measured: a fifth of the wall time of a search that runs alone).
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ.setdefault("GOMP_SPINCOUNT", "3000")
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by whoever started this
-            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - until the end
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a terminal that has no arrow gets an escape, not a crash
-            stream.reconfigure(errors="backslashreplace")
+    prepare_streams()
+    prepare_width()
     tree = _tree()
     prepared = prepare(sys.argv[1:] if argv is None else argv, tree)
     before = QUIET.set(prepared.quiet)
@@ -129,8 +123,6 @@ def main(argv: Sequence[str] | None = None) -> None:
             traceback.print_exc()
         typer.echo(f"error: {printable(str(error))}", err=True)
         sys.exit(2)
-    except BrokenPipeError:  # e.g. `lmaudit show … --json | head`
-        leave_quietly()
     except OSError as error:  # what has a file name is told by the store; this is the output itself
         if prepared.debug or error.filename is not None:
             raise

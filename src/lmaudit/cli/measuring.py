@@ -1,4 +1,4 @@
-"""Commands that measure findings: how far they are, and how they stop."""
+"""Commands that measure or regenerate findings: how far they are, and how they stop."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from lmaudit.cli.updating import UpdatingLine
 
 
 @contextmanager
-def stoppable(what: str) -> Iterator[None]:
-    """Ctrl-C ends with exit code 3 and says that `what` came is kept."""
+def stoppable(what: str, *, onward: str = "the same command goes on") -> Iterator[None]:
+    """Ctrl-C ends with exit code 3 and says that `what` came is kept, and how to go on."""
     with second_interrupt_ends(3):
         try:
             yield
         except KeyboardInterrupt:
-            typer.echo(f"stopped before the end; all {what} are kept, the same command goes on", err=True)
+            typer.echo(f"stopped before the end; all {what} are kept, {onward}", err=True)
             raise typer.Exit(3) from None
 
 

@@ -74,8 +74,9 @@ FILES = {
 
 _OF_SEARCHES = {1: "--require or --fail-on is not met", 3: "searches are left: a budget, or Ctrl-C"}
 MORE_EXITS: dict[str, dict[int, str]] = {
-    "verify": {1: "a finding of the study's own model is no longer regenerated"},
-    "compare": {1: "--fail-on is met"},
+    "verify": {1: "a finding of the study's own model is no longer regenerated", 3: "Ctrl-C; what came is kept"},
+    "compare": {1: "what --fail-on names came about", 3: "what is not finished could still make it so, or Ctrl-C"},
+    "show": {1: _OF_SEARCHES[1], 3: "with a gate: searches are left, so nothing is met for good"},
     "doctor": {1: "something would spoil an audit"},
     "card": {1: "the detector was not measured yet"},
     "benchmark": {1: "a requirement is not met", 3: "a service left texts without an answer, or Ctrl-C"},

@@ -11,7 +11,7 @@ from lmaudit.cli import gating as g
 from lmaudit.cli import options as o
 from lmaudit.cli.configure import check_same_plan, given_options, opened_study
 from lmaudit.cli.estimating import print_estimate
-from lmaudit.cli.searching import new_path, run_and_print
+from lmaudit.cli.searching import labels_of, new_path, run_and_print
 from lmaudit.errors import InputError
 
 
@@ -40,8 +40,10 @@ def run(
     from lmaudit.audit_file import read_audit
     from lmaudit.plan import make_plan
 
-    g.StudyGate.of(context.params)  # a line that cannot be read is told before anything else
+    gate = g.StudyGate.of(context.params)  # a line that cannot be read is told before anything else
     read = read_audit(file, model=model) if file is not None else None
+    if read is not None:
+        gate.check_labels(labels_of(read.plan))
     limits = {**(read.limits if read else {}), **given_options(context)}
     options = {**context.params, **limits}
     if dry_run:

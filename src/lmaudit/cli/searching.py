@@ -29,7 +29,7 @@ def search(context: typer.Context, command: str, fields: Fields) -> None:
     from lmaudit.plan import make_plan
 
     options = context.params
-    StudyGate.of(options)  # a line that cannot be read is told before anything is loaded
+    gate = StudyGate.of(options)  # a line that cannot be read is told before anything is loaded
     if options["resume"] and options["dry_run"]:
         raise InputError("--dry-run is of a study to come, --resume of one that is there; leave one out")
     if options["resume"]:
@@ -38,10 +38,18 @@ def search(context: typer.Context, command: str, fields: Fields) -> None:
         return
     plan = make_plan(fields(options))
     _check_names(plan)
+    gate.check_labels(labels_of(plan))
     if options["dry_run"]:
         print_estimate(plan, options)
         return
     run_and_print(None, plan, new_path(options["study"], command), options)
+
+
+def labels_of(plan: Plan) -> list[str]:
+    """Optimisers of a plan, as a gate names them."""
+    from lmaudit.config import label_of
+
+    return [label_of(optimizer) for cell in plan.cells for optimizer in cell.config.optimizers]
 
 
 def _check_names(plan: Plan) -> None:
@@ -76,11 +84,10 @@ def run_and_print(study: Study | None, plan: Plan, path: Path, options: Mapping[
     Exits with 1 when its gate is not met, whatever is left could not change that; else with 3 when something is left.
     """
     from lmaudit.cli.results import print_study
-    from lmaudit.config import label_of
     from lmaudit.findings_gate import to_json
 
     gate = StudyGate.of(options)
-    gate.check_labels([label_of(optimizer) for cell in plan.cells for optimizer in cell.config.optimizers])
+    gate.check_labels(labels_of(plan))
     with finished_study(study, plan, path, options) as (ended, complete):
         outcomes = gate.outcomes(ended)
         with told_after(outcomes, complete=complete):

@@ -1,4 +1,4 @@
-"""How things are shown in a terminal: hostile text is visible and harmless, and a closed pipe is no error.
+"""How things are shown in a terminal: hostile text is visible and harmless, and a reader who leaves changes nothing.
 
 Results go to standard output. What is said besides goes to standard error: through `notice` what ``--quiet`` silences,
 through ``typer.echo(…, err=True)`` what has to be known (errors, what is left to do).
@@ -6,10 +6,11 @@ through ``typer.echo(…, err=True)`` what has to be known (errors, what is left
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from contextvars import ContextVar
-from typing import NoReturn
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -22,7 +23,7 @@ QUIET = ContextVar("QUIET", default=False)
 
 
 class Terminal(Console):
-    """Standard output; when its reader leaves (``| head``), the program ends without a word and without an error.
+    """Standard output.
 
     Args:
         columns: how wide a file or pipe is taken to be, unless ``COLUMNS`` says otherwise.
@@ -32,16 +33,51 @@ class Terminal(Console):
         fits = sys.stdout.isatty() or "COLUMNS" in os.environ
         super().__init__(width=None if fits else columns)
 
-    def on_broken_pipe(self) -> NoReturn:
-        """Called by rich."""
-        leave_quietly()
+
+class _Outlasting(io.FileIO):
+    """A file into which can be written although nobody reads: what is written then goes nowhere.
+
+    Where it fails for another reason (a full disk), it does so once: what is left of the output has no place anyway.
+    """
+
+    def write(self, data: Any, /) -> int | None:
+        """As a file does."""
+        try:
+            return super().write(data)
+        except OSError as error:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.fileno())
+            os.close(nowhere)
+            if isinstance(error, BrokenPipeError):
+                return memoryview(data).nbytes
+            raise
 
 
-def leave_quietly() -> NoReturn:
-    """End with success although standard output is closed."""
-    # Python would complain when it flushes standard output at exit.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.exit(0)
+def prepare_streams() -> None:
+    """Let this process write to its standard output and error whatever they are.
+
+    One that is closed, or whose reader leaves (``| head``), takes everything and says nothing: the rest of the command
+    is done all the same, and its exit code is its own. A character that a stream has not becomes an escape.
+    """
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by whoever started this
+            stream = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - until the end
+        elif stream is getattr(sys, f"__{name}__"):  # else it is somebody's in this process: a test's, a notebook's
+            raw = io.BufferedWriter(_Outlasting(stream.fileno(), "wb", closefd=False))
+            stream.flush()
+            stream = io.TextIOWrapper(raw, encoding=stream.encoding, line_buffering=name == "stderr" or stream.isatty())
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+        setattr(sys, name, stream)
+
+
+def prepare_width() -> None:
+    """Forget a width that is none, such as the 0 of a job without a terminal: tables would have no room at all."""
+    for name in ("COLUMNS", "LINES"):
+        said = os.environ.get(name, "1")
+        if not (said.isascii() and said.isdigit() and int(said) > 0):
+            del os.environ[name]
 
 
 def notice(message: str) -> None:

@@ -37,25 +37,26 @@ def verify(
 
     Example:  lmaudit verify study.db --dtype bfloat16
     """
+    from lmaudit.cli.measuring import stoppable
     from lmaudit.model.load import load_model
     from lmaudit.store import Study
     from lmaudit.verification import check_searched, spec_for, verify_findings
 
     with Study.open(study) as opened:
         check_searched(opened)
-        loaded = load_model(
-            spec_for(
-                opened,
-                model,
-                revision=revision,
-                dtype=dtype,
-                device=device,
-                trust_remote_code=trust_remote_code,
-                allow_pickle=allow_pickle,
-            )
+        spec = spec_for(
+            opened,
+            model,
+            revision=revision,
+            dtype=dtype,
+            device=device,
+            trust_remote_code=trust_remote_code,
+            allow_pickle=allow_pickle,
         )
-        opened.check_writable()
-        records = [record for _, record in verify_findings(opened, loaded)]
+        with stoppable("answers", onward="but the same command asks all of them again"):
+            loaded = load_model(spec)
+            opened.check_writable()
+            records = [record for _, record in verify_findings(opened, loaded)]
         _print(records, set() if unmask else offensive_sides(opened), as_json=as_json)
         lost = [r for r in records if r["regenerated_before"] and not r["regenerated"]]
         if lost and model is None:
