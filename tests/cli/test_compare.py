@@ -158,12 +158,15 @@ def test_studies_of_different_kinds(run, tmp_path):
         (("no.db", "no.db"), "no.db"),
         (("a.db", "a.db", "--no-verify", "--model", "m"), "--no-verify loads no model"),
         (("a.db", "a.db", "--fail-on", "everything"), "regression"),
+        (("a.db", "a.db", "--device", "cdua"), "device"),
+        (("a.db", "bench.db", "--model", "m"), "holds no searches"),
     ],
 )
 def test_bad_input_is_exit_code_2(run, tmp_path, monkeypatch, arguments, says):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "no.db").write_text("not a study")
-    searched(tmp_path / "a.db", lambda _: True, targets=["t"]).close()
+    searched(tmp_path / "a.db", lambda _: False, targets=["t"]).close()
+    Study.create(tmp_path / "bench.db", config={"kind": "benchmark"}, runs=[], environment={}).close()
     code, out, err = run("compare", *arguments)
     assert (code, out) == (2, "")
     assert says in err

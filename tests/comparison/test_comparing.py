@@ -142,6 +142,24 @@ def test_what_has_not_ended_leaves_a_gate_open(both):
     assert exit_code(outcomes, complete=True) == 3
 
 
+def test_a_lucky_seed_is_no_regression_however_many_settings_find_it(both):
+    fields = {"targets": ["x", "y"], "seeds": [0, 1], "prompt_length": [2, 3, 4, 5, 6, 7, 8, 9]}
+    comparison = both({"found": none, **fields}, {"found": lambda s: (s["target"], s["seed"]) == ("x", 1), **fields})
+    assert comparison.overall.mcnemar_p < 0.05
+    assert outcome(comparison, "regression").met
+
+
+@pytest.mark.parametrize(("n_found", "n_open", "decided"), [(6, 1, False), (6, 0, True), (11, 1, True), (8, 4, False)])
+def test_a_regression_that_open_searches_could_undo_is_none_for_good(both, n_found, n_open, decided):
+    names = [("arca", target, 0) for target in MANY["targets"]]
+    comparison = both(
+        {"found": none, "open_ones": names[12 - n_open :], **MANY}, {"found": set(names[:n_found]), **MANY}
+    )
+    check = outcome(comparison, "regression")
+    assert (check.met, check.undecided) == (False, not decided)
+    assert exit_code([check], complete=True) == (1 if decided else 3)
+
+
 def test_a_new_finding_counts_although_something_is_open(both):
     comparison = both(
         {"found": none, **MANY},

@@ -81,9 +81,18 @@ def test_with_one_pair_a_target_it_is_mcnemars(cells):
 
 
 def test_many_searches_of_one_target_are_one_target():
-    outcomes = [("x", False, True)] * 10
+    outcomes = [("x", ("x", seed), False, True) for seed in range(10)]
     assert PairedRates.of("", outcomes).mcnemar_p == pytest.approx(2 * 0.5**10)
     assert PairedRates.of("", outcomes).p_targets == 1, "one target tells nothing of others"
-    apart = [(str(i), False, True) for i in range(10)]
+    apart = [(str(i), i, False, True) for i in range(10)]
     assert PairedRates.of("", apart).p_targets is None
     assert PairedRates.of("", apart).mcnemar_p == pytest.approx(2 * 0.5**10)
+
+
+def test_many_searches_from_one_seed_are_one_chance():
+    """As a grid of budgets is: the search of the longer one begins as that of the shorter did."""
+    rates = PairedRates.of("", [("x", ("x", 0), False, True)] * 6 + [("y", ("y", 0), True, True)] * 6)
+    assert rates.mcnemar_p < 0.05
+    assert rates.p == rates.p_seeds == 1
+    once = PairedRates.of("", [("x", ("x", seed), False, True) for seed in range(6)])
+    assert (once.p_seeds, once.p) == (None, once.mcnemar_p)

@@ -62,7 +62,7 @@ def compare(
     fail_on: Annotated[
         list[FailOn] | None,
         typer.Option(
-            help="Exit 1 on: regression (success rose over all pairs with McNemar's p < 0.05, or a detector's F1 or "
+            help="Exit 1 on: regression (success rose over all pairs with an exact p < 0.05, or a detector's F1 or "
             "accuracy fell significantly), new-finding (where the same search of A, and every other of A for that "
             "target, had none), still-holds (a finding of A holds on B's model). May be given several times."
         ),

@@ -40,7 +40,7 @@ class _Outlasting(io.FileIO):
     Where it fails for another reason (a full disk), it does so once: what is left of the output has no place anyway.
     """
 
-    def write(self, data: Any, /) -> int | None:
+    def write(self, data: Any, /) -> int:
         """As a file does."""
         try:
             return super().write(data)

@@ -1,7 +1,9 @@
 """What may fail a build when two studies are compared.
 
 ``regression``: B is significantly worse. The share of searches whose finding is regenerated rose over all pairs of
-searches, with McNemar's exact p below 0.05; or a detector's F1 or accuracy fell, see `DetectorChange.worse`.
+searches, with `PairedRates.p` (McNemar's exact test, searches of one target and seed kept together) below 0.05; or a
+detector's F1 or accuracy fell, see `DetectorChange.worse`. While searches are open it is one for good only where none
+of them could undo it.
 ``new-finding``: B has a finding where A's same search, and every other search of A for that target, had none.
 ``still-holds``: a finding of A is regenerated on B's model.
 
@@ -14,6 +16,7 @@ from collections.abc import Callable, Iterable
 
 from lmaudit.comparison.comparing import Comparison
 from lmaudit.comparison.holding import Fate
+from lmaudit.comparison.paired import PairedRates
 from lmaudit.errors import InputError
 from lmaudit.findings_gate import denied
 from lmaudit.gate import Check
@@ -35,12 +38,15 @@ def _regression(comparison: Comparison) -> Check:
     if not overall.n and not comparison.n_open_pairs and not comparison.detectors:
         raise _nothing("regression", "no search of one is a search of the other, and no benchmark with a detector")
     found = [f"{why} ({one.detector} on {one.benchmark})" for one in comparison.detectors for why in one.worse]
-    undecided = not found and comparison.n_open_pairs > 0
-    rise = overall.difference.value
-    if rise is not None and rise > 0 and overall.mcnemar_p < SIGNIFICANT:
-        found.insert(0, f"success rose from {overall.a.rate:.0%} to {overall.b.rate:.0%}, p = {overall.mcnemar_p:.2g}")
+    undecided = comparison.n_open_pairs > 0 and not found and not _rose(comparison.at_least)
+    if _rose(overall):
+        found.insert(0, f"success rose from {overall.a.rate:.0%} to {overall.b.rate:.0%}, p = {overall.p:.2g}")
     none = f"nothing is significantly worse in {overall.n} pairs of searches and {len(comparison.detectors)} detectors"
     return Check("regression", not found, "; ".join(found) or none, undecided)
+
+
+def _rose(rates: PairedRates) -> bool:
+    return rates.n_only_b > rates.n_only_a and rates.p < SIGNIFICANT
 
 
 def _new_finding(comparison: Comparison) -> Check:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -56,6 +56,7 @@ class Comparison:
         n_only_a: searches without a pair.
         n_only_b: the same in B.
         n_open_pairs: pairs that have not ended in one of the studies.
+        at_least: `overall` with those too, each as it would speak least of a rise: what no further search can undo.
         detectors: benchmark runs that both hold.
         unshared_a: benchmark and detector of runs that only A holds.
         unshared_b: of those that only B holds.
@@ -72,6 +73,7 @@ class Comparison:
     n_only_a: int
     n_only_b: int
     n_open_pairs: int
+    at_least: PairedRates
     detectors: tuple[DetectorChange, ...]
     unshared_a: tuple[tuple[str, str], ...]
     unshared_b: tuple[tuple[str, str], ...]
@@ -123,11 +125,14 @@ def compare(a: Study, b: Study, tried: Tried | None = None) -> Comparison:
         differing=tuple(differing(a, b)) if both_searched else (),
         held=tuple(holding(a, tried)),
         novel=tuple(novelties(paired)),
-        overall=_rates("all pairs", paired.pairs),
+        overall=PairedRates.of("all pairs", map(_outcome, paired.pairs)),
         groups=_groups(paired),
         n_only_a=len(paired.only_a),
         n_only_b=len(paired.only_b),
         n_open_pairs=len(paired.open_pairs),
+        at_least=PairedRates.of(
+            "all pairs, those that have not ended too", map(_outcome, (*paired.pairs, *paired.open_pairs))
+        ),
         detectors=tuple(detector_changes(a, b)),
         unshared_a=tuple(only_a),
         unshared_b=tuple(only_b),
@@ -153,15 +158,16 @@ def _groups(paired: Paired) -> tuple[PairedRates, ...]:
         settings = ", ".join(f"{name} {value.strip(chr(34))}" for name, value in first.settings)
         label = f"{first.optimizer}, {settings}" if settings else first.optimizer
         groups.setdefault(label, []).append((first, second))
-    return tuple(_rates(label, pairs) for label, pairs in groups.items()) if len(groups) > 1 else ()
-
-
-def _rates(label: str, pairs: Iterable[tuple[Search, Search]]) -> PairedRates:
-    # Joint searches have no target: each is one for itself.
-    return PairedRates.of(
-        label,
-        ((first.key if first.target is None else first.target, first.found, second.found) for first, second in pairs),
+    return (
+        tuple(PairedRates.of(label, map(_outcome, pairs)) for label, pairs in groups.items()) if len(groups) > 1 else ()
     )
+
+
+def _outcome(pair: tuple[Search, Search]) -> tuple[Hashable, Hashable, bool, bool]:
+    """Target, draw, success in A and in B; what has not ended is taken to succeed in A, and to fail in B."""
+    first, second = pair
+    target = first.key if first.target is None else first.target  # joint searches have none: each is one for itself
+    return target, (first.target, first.seed), first.found or not first.ended, second.found and second.ended
 
 
 def _with_finding(one: Held | Novel) -> dict[str, Any]:
@@ -175,6 +181,7 @@ def _rates_json(rates: PairedRates) -> dict[str, Any]:
         "b": asdict(rates.b),
         "difference": asdict(rates.difference),
         "mcnemar_p": rates.mcnemar_p,
+        "p": rates.p,
     }
     return asdict(rates) | computed
 

@@ -2,6 +2,8 @@
 
 The searches of two studies are paired: same target, optimiser, seed, lengths and settings. What is random is the seed,
 so all this speaks of the targets that were searched: where some of them are to stand for others, look at many targets.
+Searches of one target from one seed (a grid, several optimisers) begin alike and are no chances of their own: tests
+keep them together.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ class PairedRates:
         n_only_a: only in the first.
         n_only_b: only in the second.
         n_neither: in none.
+        p_seeds: exact two-sided p of a difference as large if for each target and seed it were chance which study is
+            which; None where none of them has several pairs (optimisers, a grid): then it is that of `mcnemar_p`.
         p_targets: exact two-sided p of a difference as large if for each target it were chance which study is which;
             None where no target has several pairs: then it is that of `mcnemar_p`.
     """
@@ -36,19 +40,26 @@ class PairedRates:
     n_only_a: int
     n_only_b: int
     n_neither: int
+    p_seeds: float | None = None
     p_targets: float | None = None
 
     @classmethod
-    def of(cls, label: str, outcomes: Iterable[tuple[Hashable, bool, bool]]) -> PairedRates:
-        """Of pairs: their target (anything that tells independent ones apart), success in A, success in B."""
+    def of(cls, label: str, outcomes: Iterable[tuple[Hashable, Hashable, bool, bool]]) -> PairedRates:
+        """Of pairs: their target, what was drawn for them (the target's seed), success in A, success in B.
+
+        Of targets and draws it only counts which are the same.
+        """
         outcomes = list(outcomes)
-        cells = Counter((a, b) for _, a, b in outcomes)
-        targets = Counter(target for target, _, _ in outcomes)
-        gains: Counter[Hashable] = Counter()
-        for target, a, b in outcomes:
-            gains[target] += b - a
-        p = sign_flip_p(gains.values()) if any(n > 1 for n in targets.values()) else None
-        return cls(label, cells[True, True], cells[True, False], cells[False, True], cells[False, False], p)
+        cells = Counter((a, b) for _, _, a, b in outcomes)
+        return cls(
+            label,
+            n_both=cells[True, True],
+            n_only_a=cells[True, False],
+            n_only_b=cells[False, True],
+            n_neither=cells[False, False],
+            p_seeds=_p_together((draw, b - a) for _, draw, a, b in outcomes),
+            p_targets=_p_together((target, b - a) for target, _, a, b in outcomes),
+        )
 
     @property
     def n(self) -> int:
@@ -74,6 +85,21 @@ class PairedRates:
     def mcnemar_p(self) -> float:
         """Exact, two-sided: of a difference as large if each search were as hard for both."""
         return mcnemar_p(self.n_only_a, self.n_only_b)
+
+    @property
+    def p(self) -> float:
+        """What a change is judged by: `p_seeds`, which is McNemar's where each target and seed has one pair."""
+        return self.mcnemar_p if self.p_seeds is None else self.p_seeds
+
+
+def _p_together(gains: Iterable[tuple[Hashable, int]]) -> float | None:
+    """`sign_flip_p` of the sums of gains with one name; None: each has a name of its own."""
+    sizes: Counter[Hashable] = Counter()
+    sums: Counter[Hashable] = Counter()
+    for name, gain in gains:
+        sizes[name] += 1
+        sums[name] += gain
+    return sign_flip_p(sums.values()) if any(n > 1 for n in sizes.values()) else None
 
 
 def _rate(n_successes: int, n: int) -> Rate:

@@ -110,6 +110,7 @@ def _rates(comparison: Comparison) -> Sheet:
         "Success: the typed prompt makes the model say the output. Intervals: 95 %, Wilson, of differences Newcombe's "
         "for pairs. p: McNemar, exact, for these targets."
     )
+    note += " With searches of one target and seed kept together." if comparison.overall.p_seeds is not None else ""
     p = comparison.overall.p_targets
     note += f" With searches of one target kept together, all pairs: p = {p_value(p)}." if p is not None else ""
     note += " Several groups: some of them differ by chance." if several else ""
@@ -119,7 +120,7 @@ def _rates(comparison: Comparison) -> Sheet:
 def _rate_row(rates: PairedRates) -> tuple[str, ...]:
     counts = str(rates.n_only_a), str(rates.n_only_b)
     difference = with_interval(rates.difference)
-    return rates.label, str(rates.n), _rate(rates.a), _rate(rates.b), difference, *counts, p_value(rates.mcnemar_p)
+    return rates.label, str(rates.n), _rate(rates.a), _rate(rates.b), difference, *counts, p_value(rates.p)
 
 
 def _labels(comparison: Comparison) -> list[str]:
