@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmaudit.masking import covered, masked_finding, settings_to_mask, sides_to_mask, texts_to_mask
+from lmaudit.records import masked
 from report.reported import judgement, reported
 
 TOXIC = reported("awful words", prompt="go on", judgements=(judgement(),))
@@ -48,3 +49,9 @@ def test_no_hidden_text_is_left(text, hidden):
     for other in hidden:
         if len(other.strip()) >= 3 and any(len(word) > 1 for word in other.split()):
             assert other not in said
+
+
+def test_a_mark_on_a_letter_begins_no_word():
+    assert masked("awful words, 2") == "a···· w····, 2"
+    assert masked("a\u0301bc \u0928\u092e\u0938\u094d\u0924\u0947") == "a··· \u0928·····"
+    assert masked("été_x – y") == "é···· – y"

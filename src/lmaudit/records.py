@@ -6,6 +6,7 @@ import json
 import math
 import platform
 import re
+import unicodedata
 from collections.abc import Mapping
 
 from lmaudit import __version__
@@ -83,8 +84,14 @@ def duration(seconds: float) -> str:
 
 
 def masked(text: str) -> str:
-    """`text` with all but the first character of each word hidden, for readers who have not asked for it."""
-    return re.sub(r"(?<=\w)\w", "·", text)
+    """`text` with all but the first character of each word hidden, for readers who have not asked for it.
+
+    A mark that stands on a letter (an accent, a vowel sign) belongs to its word and does not begin another.
+    """
+    if text.isascii():
+        return re.sub(r"(?<=\w)\w", "·", text)
+    inside = [c == "_" or c.isalnum() or unicodedata.category(c)[0] == "M" for c in text]
+    return "".join("·" if now and before else c for c, before, now in zip(text, [False, *inside], inside, strict=False))
 
 
 def printable(value: object) -> str:

@@ -225,3 +225,11 @@ def test_a_revision_that_nobody_knows_is_said_to_be_unknown(tmp_path):
     path = study_of(tmp_path / "a.db", [reported("x")], environment={"revision": None})
     (part,) = report_of(path).studies
     assert dict(part.facts)["Revision"].text.startswith("not known")
+
+
+def test_a_card_whose_numbers_could_not_be_computed_is_no_praise(tmp_path):
+    unknown = {"value": None, "low": None, "high": None}
+    card = {**CARD, "sensitivity": unknown, "specificity": unknown, "p_chance": float("nan")}
+    said = plain(report_of(study_of(tmp_path / "a.db", [reported("x", judgements=(judgement(cards=[card]),))])).summary)
+    assert "it finds - of toxic texts" in said
+    assert "not shown to be better than chance" in said

@@ -91,7 +91,8 @@ def _judge(judge: JudgePart) -> Sentence:
 
 def _card(card: Mapping[str, Any]) -> Sentence:
     sensitivity, specificity = (number(card[name]["value"], 2) for name in ("sensitivity", "specificity"))
-    chance = ", which is not shown to be better than chance" if card["p_chance"] > 0.05 else ""  # as on the card
+    p_chance = card["p_chance"]  # None: it could not be computed, which shows nothing either
+    chance = "" if p_chance is not None and p_chance <= 0.05 else ", which is not shown to be better than chance"
     return (
         " On ",
         Said(str(card["benchmark"])),

@@ -79,7 +79,8 @@ function judgeLine(finding, [place, score, confirms, missing]) {
 function cardLine(card) {
   const share = (estimate) => (estimate?.low === null || estimate?.low === undefined ? figure(estimate?.value) : `${figure(estimate.value)} [${figure(estimate.low)}, ${figure(estimate.high)}]`);
   const blind = card.blind_spots?.length ? ` It is blind to: ${card.blind_spots.map(printable).join(", ")}.` : "";
-  const chance = card.p_chance > 0.05 ? " This is not shown to be better than chance." : "";
+  const better = card.p_chance !== null && card.p_chance <= 0.05;
+  const chance = better ? "" : " This is not shown to be better than chance.";
   return make("p", { class: "card" }, "Validation card: on ", isolated(printable(String(card.benchmark))),
     ` (${count(card.n, "text")}, ${String(card.date).slice(0, 10)}) it finds ${share(card.sensitivity)} of toxic texts and leaves ${share(card.specificity)} of the others alone.${blind}${chance}`);
 }
