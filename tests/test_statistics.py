@@ -135,3 +135,11 @@ def test_an_interval_that_would_claim_certainty_is_not_shown():
     assert (few["precision"].value, few["precision"].low) == (1.0, None)
     assert none["precision"].value is None
     assert none["precision"].low is None
+
+
+def test_rounding_alone_makes_no_interval():
+    """The mean over the one text of a category is that text's score in every resample, up to float32."""
+    there = np.arange(100) == 7
+    found = estimates({"x": mean(np.full(100, 0.4421030580997467), there)}, 100, 400, 0)["x"]
+    assert found.value == pytest.approx(0.4421030580997467)
+    assert (found.low, found.high) == (None, None)

@@ -6,6 +6,9 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from lmaudit.benchmark.cards import cards_of
+from lmaudit.detectors import parse_detector
+from lmaudit.errors import LmauditError
 from lmaudit.findings import Finding
 from lmaudit.sheets import number
 
@@ -27,7 +30,25 @@ def judge_lines(findings: Sequence[Finding]) -> Iterator[str]:
         missing = sorted({str(j["missing"]) for j in judgements if j["missing"]})
         why = f"; {len(judgements) - len(answered)} without an answer ({'; '.join(missing)})" if missing else ""
         yield f"Judge {judge}: the {on} is {expect} in {n_confirmed} of {len(answered)} findings{why}."
-        yield from _record(judge, judgements[-1]["cards"])
+        yield from dict.fromkeys(_record(judge, cards_behind(judgements[-1])))
+
+
+def cards_behind(judgement: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The validation cards behind a judgement, newest first; empty: its judge is unvalidated.
+
+    They are those that were known when it was made. Where there was none, those of the same version of the judge that
+    were made here since: a detector may be measured after it judged.
+    """
+    known: list[Mapping[str, Any]] = list(judgement["cards"])
+    return known or _measured_since(str(judgement["judge"]), str(judgement.get("version")))
+
+
+def _measured_since(judge: str, version: str) -> list[Mapping[str, Any]]:
+    try:
+        identity = parse_detector(judge).identity
+    except LmauditError:  # it cannot be used here: nothing is known of it here either
+        return []
+    return [card.to_json() for card in cards_of(identity) if card.version == version]
 
 
 def _record(judge: str, cards: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -20,6 +20,7 @@ Array = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 Key = TypeVar("Key", bound=Hashable)
 
+_ROUNDING = 1e-6  # resamples are weighed in float32
 _WEIGHTS_AT_ONCE = 2_000_000  # in memory
 
 
@@ -162,7 +163,8 @@ def _interval(values: Array) -> tuple[float | None, float | None]:
     if len(defined) == 0 or 2 * len(defined) < len(values):
         return None, None
     low, high = np.percentile(defined, [2.5, 97.5])
-    return (float(low), float(high)) if low < high else (None, None)
+    alike = high - low <= _ROUNDING * max(1.0, abs(low), abs(high))
+    return (None, None) if alike else (float(low), float(high))
 
 
 def _number(value: float) -> float | None:

@@ -12,6 +12,7 @@ from lmaudit import __version__
 from lmaudit.errors import StudyError
 from lmaudit.figures.gathering import gather
 from lmaudit.findings import Rate
+from lmaudit.judgements import cards_behind
 from lmaudit.masking import offensive_sides, sides_to_mask, texts_to_mask
 from lmaudit.migrations import utc_now
 from lmaudit.records import printable
@@ -157,9 +158,15 @@ def _with_judges(findings: Sequence[ReportedFinding]) -> tuple[tuple[JudgePart, 
     """The judges of all findings, each once, and the findings with the places of theirs."""
     said: dict[Judging, list[Mapping[str, Any]]] = {}
     places: dict[Judging, int] = {}
+    keys: dict[Judging, Judging] = {}  # what is behind a judgement is read from the disk, so once for all alike
     marked = []
     for item in findings:
-        judging = [_judging(judgement) for judgement in item.finding.judgements]
+        judging = []
+        for judgement in item.finding.judgements:
+            told = _judging(judgement, judgement["cards"])
+            if told not in keys:
+                keys[told] = _judging(judgement, cards_behind(judgement))
+            judging.append(keys[told])
         for key, judgement in zip(judging, item.finding.judgements, strict=True):
             places.setdefault(key, len(places))
             said.setdefault(key, []).append(judgement)
@@ -167,9 +174,9 @@ def _with_judges(findings: Sequence[ReportedFinding]) -> tuple[tuple[JudgePart, 
     return tuple(_judge_part(judgements) for judgements in said.values()), marked
 
 
-def _judging(judgement: Mapping[str, Any]) -> Judging:
+def _judging(judgement: Mapping[str, Any], cards: Sequence[Mapping[str, Any]]) -> Judging:
     names = ("judge", "version", "on", "expect", "threshold")
-    return *(str(judgement.get(name)) for name in names), repr(judgement["cards"])
+    return *(str(judgement.get(name)) for name in names), repr(cards)
 
 
 def _judge_part(judgements: Sequence[Mapping[str, Any]]) -> JudgePart:
@@ -184,5 +191,5 @@ def _judge_part(judgements: Sequence[Mapping[str, Any]]) -> JudgePart:
         confirmed=Rate.of(map(bool, answers)),
         n_missing=len(judgements) - len(answers),
         reasons=tuple(sorted({str(j["missing"]) for j in judgements if j["missing"]})),
-        cards=tuple(first["cards"]),
+        cards=tuple(cards_behind(first)),
     )
