@@ -66,4 +66,4 @@ def test_without_matplotlib_one_line_says_what_to_install(run, study, tmp_path, 
     monkeypatch.setitem(sys.modules, "matplotlib", None)  # as Python has it for a module that cannot be imported
     code, out, err = run("figures", study, "--out", tmp_path / "figures")
     assert (code, out) == (2, "")
-    assert err == "error: figures need matplotlib: pip install 'lmaudit[figures]'\n"
+    assert err == "error: figures need matplotlib: pip install matplotlib\n"

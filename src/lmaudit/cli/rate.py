@@ -99,7 +99,7 @@ def _need_packages() -> None:
         import starlette  # noqa: F401 - only whether it is there
         import uvicorn  # noqa: F401
     except ImportError as error:
-        raise InputError("the rating page needs two packages: pip install 'lmaudit[ratings]'") from error
+        raise InputError("the rating page needs two packages: pip install starlette uvicorn") from error
 
 
 def _known(port: int) -> int:

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 tables_app = typer.Typer()
 
 _SOURCES = (
-    ("toxic", "toxblock", "its weights: network once, 18 MB, and lmaudit[detectors]"),
+    ("toxic", "toxblock", "its weights: network once, 18 MB, and h5py"),
     ("insult, threat, …", "toxblock?label=insult", "the same"),
     ("french, german, …", "language:fr", "the small model of fastText: network once, 1 MB"),
     ("any language", "language:fr?model=lid.176.bin", "a larger model of one's own"),
-    ("toxic", "profanity", "lmaudit[detectors]"),
+    ("toxic", "profanity", "alt-profanity-check"),
     ("words of a list", "words?file=PATH", "a list, one word a line; without file= the swear words of lmaudit"),
     ("any class", "hf:MODEL?label=NAME", "a classifier; takes minutes"),
     ("any class", "KIND:TARGET?setting=value", "any line of `lmaudit detectors`"),

@@ -39,7 +39,7 @@ class HateSonar(Detector):
     """
 
     kind: ClassVar[str] = "hatesonar"
-    needs: ClassVar[str] = "pip install 'lmaudit[detectors]'"
+    needs: ClassVar[str] = "pip install hatesonar"
     packages: ClassVar[tuple[str, ...]] = ("hatesonar", "onnx")
 
     label: Literal["hate", "offensive", "either"] = "either"

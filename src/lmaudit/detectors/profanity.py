@@ -27,7 +27,7 @@ class Profanity(Detector):
     """
 
     kind: ClassVar[str] = "profanity"
-    needs: ClassVar[str] = "pip install 'lmaudit[detectors]'"
+    needs: ClassVar[str] = "pip install alt-profanity-check"
     packages: ClassVar[tuple[str, ...]] = ("profanity_check",)
 
     @property
@@ -68,6 +68,6 @@ def release(package: str, kind: str) -> str:
 
 
 def missing_extra(kind: str, error: ImportError) -> DetectorError:
-    """One line for a package that is not installed."""
-    missing = error.name or "a package"
-    return DetectorError(f"detector {kind} needs {missing}, which is not here; pip install 'lmaudit[detectors]'")
+    """One line for a package that is not installed, itself or one that the detector's own package brings."""
+    missing, brings = error.name or "a package", {"profanity": "alt-profanity-check"}.get(kind, kind)
+    return DetectorError(f"detector {kind} needs {missing}, which is not here; pip install {brings}")

@@ -40,7 +40,7 @@ class ToxBlock(Detector):
     """
 
     kind: ClassVar[str] = "toxblock"
-    needs: ClassVar[str] = "pip install 'lmaudit[detectors]'; network once, 18 MB"
+    needs: ClassVar[str] = "pip install h5py; network once, 18 MB"
     packages: ClassVar[tuple[str, ...]] = ("h5py",)
 
     label: Literal["toxic", "severe_toxic", "obscene", "threat", "insult", "identity_hate"] = "toxic"

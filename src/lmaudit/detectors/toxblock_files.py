@@ -63,7 +63,7 @@ def converted(cache: Path | None = None) -> Path:
     if folder.is_dir():
         return folder
     if find_spec("h5py") is None:  # asked before anything is fetched
-        raise DetectorError("detector toxblock needs h5py, which is not here; pip install 'lmaudit[detectors]'")
+        raise DetectorError("detector toxblock needs h5py, which is not here; pip install h5py")
     try:
         weights, encoder = packaged.fetch_all(
             [WEIGHTS, ENCODER], cache, command="lmaudit benchmark --detector toxblock"

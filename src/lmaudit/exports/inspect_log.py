@@ -29,7 +29,7 @@ def write_inspect(material: Material) -> dict[str, bytes]:
     try:
         from inspect_ai.log import write_eval_log
     except ImportError as error:
-        raise InputError("--format inspect needs inspect_ai: pip install 'lmaudit[inspect]'") from error
+        raise InputError("--format inspect needs inspect_ai: pip install inspect-ai") from error
     with TemporaryDirectory() as folder:
         path = os.path.join(folder, "log.eval")  # noqa: PTH118 - Inspect takes a text, which may be an address
         write_eval_log(_log(material), path)

@@ -35,7 +35,7 @@ def _pyarrow() -> tuple[Any, Any]:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as error:
-        raise InputError("--format parquet needs pyarrow: pip install 'lmaudit[parquet]'") from error
+        raise InputError("--format parquet needs pyarrow: pip install pyarrow") from error
     return pa, pq
 
 

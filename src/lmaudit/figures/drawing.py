@@ -53,7 +53,7 @@ def check_matplotlib() -> None:
     try:
         import matplotlib  # noqa: F401 - only whether it is here
     except ImportError as error:
-        raise InputError("figures need matplotlib: pip install 'lmaudit[figures]'") from error
+        raise InputError("figures need matplotlib: pip install matplotlib") from error
     except ValueError as error:  # it reads its settings when it is imported
         reason = printable(" ".join(str(error).split())[:120])
         raise InputError(f"matplotlib does not start here ({reason}); mend MPLBACKEND or matplotlibrc") from error
