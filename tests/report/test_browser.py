@@ -414,13 +414,35 @@ def test_paper_shows_findings_with_their_commands_and_no_controls(page, many):
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     page.emulate_media(media="print")
     assert page.locator("#rows .paper").count() == 90
+    assert page.locator("details:not([open])").count() == 0
     assert "lmaudit reverse" in page.inner_text("#rows")
     assert not page.is_visible("#choosing")
     assert not page.is_visible("#veil")
     page.emulate_media(media="screen")
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert page.locator("#rows .paper").count() == 0
+    assert page.locator("details[open]").count() == 0
     assert len(prompts(page)) == 50
+
+
+def test_columns_have_room_for_their_words(page, tmp_path):
+    paths = [study_of(tmp_path / f"{name}.db", [reported(name)]) for name in ("names", "surprise")]
+    studies = [Study.open(path) for path in paths]
+    write_report(build_report(studies), tmp_path / "both.html")
+    for study in studies:
+        study.close()
+    page.goto((tmp_path / "both.html").as_uri())
+    box = "[document.querySelector('#findings-box')].every((box) => box.scrollWidth <= box.clientWidth)"
+    for width in (360, 700, 800, 900, 1280):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate(box), width
+        for name in ("names", "surprise"):
+            word = page.locator(f"#rows td.study bdi >> text={name}")
+            assert word.evaluate("(word) => word.getClientRects().length") == 1, (width, name)
+    page.set_viewport_size({"width": 360, "height": 800})
+    page.locator(".opener").first.click()
+    term = page.locator(".terms-of-phi tr").first
+    assert term.locator("th").bounding_box()["y"] == term.locator("td").bounding_box()["y"]
 
 
 def test_without_scripts_the_page_says_so_and_keeps_its_masks(chromium, many):

@@ -77,6 +77,18 @@ function follow() {
   byId(finding.key).querySelector(".opener").focus({ preventScroll: true });
 }
 
+/** On paper nothing can be opened: what is folded is open there. */
+function armFolds() {
+  let folded = [];
+  addEventListener("beforeprint", () => {
+    folded = [...document.querySelectorAll("details:not([open])")];
+    for (const box of folded) box.open = true;
+  });
+  addEventListener("afterprint", () => {
+    for (const box of folded) box.open = false;
+  });
+}
+
 /** On paper: what is listed, up to a hundred, each with its command. */
 function armPaper() {
   const note = byId("print-note");
@@ -127,3 +139,4 @@ armVeilBar(() => {
   draw();
 });
 armBoxes();
+armFolds();
