@@ -221,9 +221,9 @@ def test_another_model_may_be_audited_with_the_same_file(tmp_path):
 
 def test_the_file_of_the_guide_is_one(tmp_path):
     page = (Path(__file__).parent.parent / "docs" / "audits.md").read_text()
-    (text,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    (text,) = re.findall(r"```yaml audit.yaml\n(.*?)```", page, re.DOTALL)
     found = read(tmp_path, text)
-    assert (len(found.plan.cells), found.plan.n_searches, dict(found.limits)) == (4, 160, {"budget_s": 3600})
+    assert (len(found.plan.cells), found.plan.n_searches, dict(found.limits)) == (4, 40, {"budget_s": 3600})
 
 
 @pytest.mark.parametrize("kind", [AuditConfig, Judge, Membership, *OPTIMIZERS.values()])

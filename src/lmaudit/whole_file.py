@@ -13,7 +13,7 @@ from lmaudit.records import printable
 
 @contextmanager
 def telling(path: Path) -> Iterator[None]:
-    """What goes wrong with a file as one line that names `path`."""
+    """Raises `InputError`, one line that names `path`, for what goes wrong with a file inside."""
     try:
         yield
     except (OSError, RuntimeError) as error:  # RuntimeError: links that go round in a circle

@@ -9,6 +9,7 @@ import pytest
 
 from lmaudit import Gbda, ModelSpec, load_model
 from lmaudit import reverse as api_reverse
+from lmaudit.cli.searching import new_path
 from lmaudit.store import RunState, Study
 from lmaudit.testing.tiny import save_tiny_model
 from working import until_it_works
@@ -19,6 +20,18 @@ FAST = ("--sweeps", "4", "--candidates", "12", "--gradients", "6")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return str(save_tiny_model(tmp_path_factory.mktemp("model") / "tiny", "qwen2", seed=1))
+
+
+def test_studies_begun_in_one_second_have_names_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("lmaudit.cli.searching.time.strftime", lambda _: "20261130-100000")
+    names = []
+    for _ in range(3):
+        path = new_path(None, "reverse")
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+        names.append(path.name)
+    assert names == [f"reverse-20261130-100000{number}.db" for number in ("", "-2", "-3")]
 
 
 def test_targets_that_may_offend_are_masked_until_somebody_asks(run, folder, tmp_path):

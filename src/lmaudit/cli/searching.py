@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,13 +65,19 @@ def _check_names(plan: Plan) -> None:
             parse_detector(judge.detector)
 
 
+def _unused(path: Path) -> Path:
+    """`path`, or with a number behind its name where something is there: two studies may begin in one second."""
+    numbered = (path.with_stem(f"{path.stem}-{number}") for number in count(2))
+    return path if not path.exists() else next(other for other in numbered if not other.exists())
+
+
 def new_path(study: Path | None, command: str) -> Path:
     """Where a new study goes.
 
     Raises:
         StudyError: something is there already.
     """
-    path = study or Path("lmaudit-studies") / f"{command}-{time.strftime('%Y%m%d-%H%M%S')}.db"
+    path = study or _unused(Path("lmaudit-studies") / f"{command}-{time.strftime('%Y%m%d-%H%M%S')}.db")
     if path.is_dir():
         raise StudyError(f"{printable(path)} is a folder; give a file to --study")
     if path.exists():
