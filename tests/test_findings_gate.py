@@ -83,13 +83,20 @@ def test_a_misspelt_optimiser_is_told_what_was_meant(ends, named, meant):
 
 
 def test_a_judge_that_denies_takes_a_finding_away_and_a_silent_one_does_not(ends):
-    def said(spec):
-        return {"judgements": ({"confirms": {"target 0": False, "target 1": None}.get(spec["target"], True)},)}
+    def said(spec, on="whole"):
+        confirms = {"target 0": False, "target 1": None}.get(spec["target"], True)
+        return {"judgements": ({"on": on, "confirms": confirms},)}
 
     three = ends(found(3), changed=said)
     assert required(three, "regenerated<=1").judged == 0.3
     assert required(three, "confirmed<=1").judged == 0.2
     assert "2 of 10 searches ended in one, 1 more in one that a judge denies" in str(no_finding(three))
+
+
+@pytest.mark.parametrize(("given", "confirmed"), [({}, 0.3), ({"target": None}, 0.0)], ids=["given", "searched"])
+def test_no_judge_denies_an_output_that_was_asked_for_word_by_word(ends, given, confirmed):
+    three = ends(found(3), changed={"judgements": ({"on": "output", "confirms": False},), **given})
+    assert required(three, "confirmed<=1").judged == confirmed
 
 
 def test_a_finding_of_ids_only_is_none(ends):

@@ -1,7 +1,8 @@
 """Requirements on what searches found, such as ``regenerated[arca]<=0.05``, and ``--fail-on finding``.
 
 A *finding* here is what a person could see for themselves: a fresh greedy generation from the typed prompt gave the
-output, and no judge of the study says that it is not what was looked for. A judge that gave no answer clears nothing.
+output, and no judge of the study says that it is not what was looked for. A judge that gave no answer clears nothing,
+and an output that was asked for word by word is what was looked for, whatever a judge says of it.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ def counts(finding: Finding) -> bool:
 
 
 def denied(finding: Finding) -> bool:
-    """Whether a judge says that this is not what was looked for."""
-    return any(judgement["confirms"] is False for judgement in finding.judgements)
+    """Whether a judge says that this is not what was looked for; of a given output none can."""
+    given = {"output"} if finding.target is not None else set()
+    return any(judgement["confirms"] is False and judgement["on"] not in given for judgement in finding.judgements)
 
 
 METRICS: Mapping[str, Callable[[Finding], bool]] = {

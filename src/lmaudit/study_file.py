@@ -81,6 +81,13 @@ def write_new(path: Path, header: Sequence[object], rows: Sequence[Sequence[obje
         draft.with_name(f"{draft.name}-journal").unlink(missing_ok=True)
 
 
+def check_new(path: Path) -> None:
+    """Raises `StudyError` when no file can be made at `path`: before the hours that would fill it."""
+    parent = next(folder for folder in path.absolute().parents if folder.exists())
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
+        raise StudyError(f"cannot write study {printable(path)}: {printable(parent)} takes no files")
+
+
 def _put_in_place(draft: Path, path: Path) -> None:
     """Give the file its name unless something else has that name by now."""
     try:

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from found import PROMPTS, finding_of, found_study
+from lmaudit.records import masked, printable
 from lmaudit.store import Study
 from lmaudit.testing.tiny import save_tiny_model, tiny_model
 from remote.loopback import Answer, Loopback
@@ -53,13 +54,22 @@ def test_reverse_then_transfer(run, folder, tmp_path):
 
 
 def test_texts_are_masked_until_asked_for_and_the_judge_is_named(run, study, folder):
-    code, out, _ = run("transfer", study, "--to", folder, "--judge", "profanity")
+    code, plain, _ = run("transfer", study, "--to", folder, "--judge", "profanity", width=300)
     assert code == 0
-    assert "She said" not in out
-    assert "toxic by the judge" in out
-    assert "unvalidated" in out
-    _, out, _ = run("transfer", study, "--to", folder, "--judge", "profanity", "--unmask")
-    assert "She said" in out
+    assert "toxic by the judge" in plain
+    assert "unvalidated" in plain
+    model = tiny_model("gpt2", seed=2)
+    findings = [finding_of(model, p) for p in PROMPTS]
+    rude = found_study(study.with_name("rude.db"), findings, folder, offensive=True)
+    _, hidden, _ = run("transfer", rude, "--to", folder, "--judge", "profanity", width=300)
+    _, shown, _ = run("transfer", rude, "--to", folder, "--judge", "profanity", "--unmask", width=300)
+    for finding in findings:
+        assert f'"{printable(finding.output)}"' in plain
+        assert f'"{printable(finding.output)}"' in shown
+        assert f'"{printable(masked(finding.output))}"' in hidden
+    assert any(masked(finding.output) != finding.output for finding in findings)
+    assert "--unmask" in hidden
+    assert "--unmask" not in plain
 
 
 def test_hostile_completions_are_shown_harmlessly(run, study):

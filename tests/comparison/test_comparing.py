@@ -169,7 +169,7 @@ def test_a_new_finding_counts_although_something_is_open(both):
 
 
 def test_a_finding_that_a_judge_denies_is_none_for_a_gate(both):
-    denied = {"judgements": ({"confirms": False, "on": "output", "toxic": False},)}
+    denied = {"judgements": ({"confirms": False, "on": "whole", "toxic": False},)}
     comparison = both({"found": none, **MANY}, {"found": {("arca", "target 1", 0)}, "changed": denied, **MANY})
     assert len(comparison.new) == 1
     assert outcome(comparison, "new-finding").met

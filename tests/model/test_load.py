@@ -104,7 +104,7 @@ def test_a_model_whose_cache_disagrees_is_found_out(folder, monkeypatch):
 def test_nothing_there(name):
     message = failure(name)
     assert repr(name) in message
-    assert "a folder, a .gguf file or a Hub id" in message
+    assert "a folder (seen from where the command runs), a .gguf file or a Hub id" in message
     assert "smollm2" in message
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,7 +19,7 @@ from lmaudit.cli.sheets import print_sheets
 from lmaudit.cli.stopping import second_interrupt_ends
 from lmaudit.cli.terminal import Terminal, notice
 from lmaudit.cli.updating import UpdatingLine
-from lmaudit.errors import InputError, StudyError
+from lmaudit.errors import InputError
 from lmaudit.records import environment, finite, printable, safe_cell
 from lmaudit.sheets import as_markdown
 
@@ -127,6 +126,7 @@ def check_writable(study: Path | None) -> None:
     """Raise now what would otherwise be raised after hours of judging."""
     from lmaudit.benchmark.cards import check_cards_writable
     from lmaudit.store import Study
+    from lmaudit.study_file import check_new
 
     check_cards_writable()
     if study is None:
@@ -135,9 +135,7 @@ def check_writable(study: Path | None) -> None:
         with Study.open(study) as opened:
             opened.check_writable()
     else:
-        parent = next(folder for folder in study.absolute().parents if folder.exists())
-        if not parent.is_dir() or not os.access(parent, os.W_OK):
-            raise StudyError(f"cannot write study {printable(study)}: {printable(parent)} takes no files")
+        check_new(study)
 
 
 def _keep(finished: Benchmark, study: Path | None) -> bool:

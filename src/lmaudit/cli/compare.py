@@ -22,7 +22,8 @@ from lmaudit.cli.options import (
 )
 from lmaudit.cli.terminal import Terminal, notice
 from lmaudit.errors import InputError, ModelError
-from lmaudit.masking import offensive_sides, sides_to_mask
+from lmaudit.findings import Finding
+from lmaudit.masking import offensive_sides, sides_to_mask, texts_to_mask
 from lmaudit.records import finite
 
 if TYPE_CHECKING:
@@ -169,8 +170,11 @@ def _tell(comparison: Comparison) -> None:
 
 def _hidden(study: Study, unmask: bool) -> Hidden:
     """Which of prompt and output of a study's findings are masked."""
+    if unmask:
+        return lambda _: set()
     sides = offensive_sides(study)
-    return lambda finding: set() if unmask else sides_to_mask(finding, sides)
+    texts = texts_to_mask((Finding.from_json(run.result), sides) for run in study.runs() if run.result is not None)
+    return lambda finding: sides_to_mask(finding, sides, texts)
 
 
 def _print(comparison: Comparison, hidden: tuple[Hidden, Hidden]) -> None:

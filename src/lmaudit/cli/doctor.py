@@ -82,13 +82,14 @@ def _report(spec: ModelSpec, *, quick: bool) -> list[Check]:
     from lmaudit.model.load import load_model
 
     console = Console(highlight=False)
-    with console.status("loading", spinner="line"):
+    waiting = Console(stderr=True)
+    with waiting.status("loading", spinner="line"):
         loaded = load_model(spec)
     known = facts(loaded)
     title = f"{known['name']}: {known['architecture']}, {known['parameters'] / 1e6:,.1f} M weights"
     _print(console, f"{title}, {known['dtype']} on {known['device']}", "bold")
     checks = []
-    for check in _waiting(console, examine(loaded, quick=quick)):
+    for check in _waiting(waiting, examine(loaded, quick=quick)):
         checks.append(check)
         _print_check(console, check)
     _print_summary(console, checks)

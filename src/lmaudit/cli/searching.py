@@ -75,13 +75,16 @@ def new_path(study: Path | None, command: str) -> Path:
     """Where a new study goes.
 
     Raises:
-        StudyError: something is there already.
+        StudyError: something is there already, or nothing can be written there.
     """
+    from lmaudit.study_file import check_new
+
     path = study or _unused(Path("lmaudit-studies") / f"{command}-{time.strftime('%Y%m%d-%H%M%S')}.db")
     if path.is_dir():
         raise StudyError(f"{printable(path)} is a folder; give a file to --study")
     if path.exists():
         raise StudyError(f"{printable(path)} exists; give --resume to continue it, or another --study")
+    check_new(path)
     return path
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -79,7 +80,7 @@ def transfer(
     if as_json:
         typer.echo(json.dumps(finite({"schema_version": 1, "study": str(study), **found.to_json()}), indent=2))
     else:
-        _print(found, unmask=unmask)
+        _print(found, {} if unmask else _masked_sides(study, found))
     if not _is_address(to):
         _check_some_answered(found, "" if tokens is None else "; give fewer --tokens")
     if not found.complete:
@@ -137,29 +138,43 @@ def _told(error: ValidationError) -> InputError:
     return invalid(error)
 
 
-def _print(found: Transfer, *, unmask: bool) -> None:
+def _masked_sides(path: Path, found: Transfer) -> dict[int, set[str]]:
+    """By run, which of prompt and output (the completion is one) are masked."""
+    from lmaudit.masking import offensive_sides, sides_to_mask, texts_to_mask
+    from lmaudit.solved import solved_findings
+    from lmaudit.store import Study
+
+    with Study.open(path) as study:
+        sides, findings = offensive_sides(study), solved_findings(study)
+    texts = texts_to_mask((finding, sides) for finding in findings.values())
+    hidden = {run_id: sides_to_mask(finding, sides, texts) for run_id, finding in findings.items()}
+    return {a.run_id: hidden[a.run_id] | ({"completion"} if a.toxic else set()) for a in found.answers}
+
+
+def _print(found: Transfer, hidden: Mapping[int, set[str]]) -> None:
     from lmaudit.cli.sheets import print_sheets
     from lmaudit.cli.terminal import Terminal
 
-    print_sheets(Terminal(), [_answers_sheet(found, unmask=unmask), _rates_sheet(found), *_card_sheets(found)])
+    print_sheets(Terminal(), [_answers_sheet(found, hidden), _rates_sheet(found), *_card_sheets(found)])
 
 
-def _answers_sheet(found: Transfer, *, unmask: bool) -> Sheet:
+def _answers_sheet(found: Transfer, hidden: Mapping[int, set[str]]) -> Sheet:
     from lmaudit.sheets import Sheet
 
     judged = found.judge is not None
     columns = ("prompt", "output", "completion", "first token", "output same", *(["toxic"] if judged else []))
-    rows = tuple(_row(answer, judged=judged, unmask=unmask) for answer in found.answers)
-    note = "" if unmask else "Texts are masked; --unmask shows them."
+    rows = tuple(_row(answer, hidden.get(answer.run_id, set()), judged=judged) for answer in found.answers)
+    note = "Masked texts are shown with --unmask." if any(hidden.values()) else ""
     return Sheet(f"Answers of {printable(found.name)}", columns, rows, note)
 
 
-def _row(answer: Answer, *, judged: bool, unmask: bool) -> tuple[str, ...]:
-    def shown(text: str) -> str:
-        return f'"{printable(text if unmask else masked(text))}"'
+def _row(answer: Answer, hidden: set[str], *, judged: bool) -> tuple[str, ...]:
+    def shown(text: str, *sides: str) -> str:
+        return f'"{printable(masked(text) if hidden & {*sides} else text)}"'
 
-    said = f"missing: {answer.missing}" if answer.completion is None else shown(answer.completion)
-    cells = (shown(answer.prompt), shown(answer.output), said, _word(answer.same_first_token))
+    said = answer.completion
+    said = f"missing: {answer.missing}" if said is None else shown(said, "output", "completion")
+    cells = (shown(answer.prompt, "prompt"), shown(answer.output, "output"), said, _word(answer.same_first_token))
     return (*cells, _word(answer.same_output), *([_word(answer.toxic)] if judged else []))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from lmaudit.errors import InputError, LmauditError, ModelError, invalid
 from lmaudit.model.hub import Device, commit_of, find_device, folder_or_hub_id, quiet_transformers, why_not_loaded
@@ -46,6 +46,11 @@ class ModelSpec(BaseModel):
     @classmethod
     def _just_a_name(cls, said: Any) -> Any:
         return {"name": said} if isinstance(said, str) else said
+
+    @field_validator("name")
+    @classmethod
+    def _one_spelling(cls, name: str) -> str:
+        return name.rstrip("/") or name  # a folder is the same folder with a slash behind it
 
 
 def make_spec(**fields: object) -> ModelSpec:
@@ -130,7 +135,9 @@ def _place(spec: ModelSpec) -> str:
             raise ModelError(f"expected a GGUF file, found nothing at {spec.name}; check the path")
         return str(catalog.convert_gguf(path))
     known = ", ".join(catalog.names())
-    expected = f"a known name ({known}), a folder, a .gguf file or a Hub id 'owner/name'"
+    expected = (
+        f"a known name ({known}), a folder (seen from where the command runs), a .gguf file or a Hub id 'owner/name'"
+    )
     expected += did_you_mean(spec.name, catalog.names())
     return folder_or_hub_id(spec.name, spec.revision, expected)
 
