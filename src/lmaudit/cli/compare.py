@@ -22,7 +22,6 @@ from lmaudit.cli.options import (
 )
 from lmaudit.cli.terminal import Terminal, notice
 from lmaudit.errors import InputError, ModelError
-from lmaudit.findings import Finding
 from lmaudit.masking import offensive_sides, sides_to_mask, texts_to_mask
 from lmaudit.records import finite
 
@@ -170,6 +169,8 @@ def _tell(comparison: Comparison) -> None:
 
 def _hidden(study: Study, unmask: bool) -> Hidden:
     """Which of prompt and output of a study's findings are masked."""
+    from lmaudit.findings import Finding
+
     if unmask:
         return lambda _: set()
     sides = offensive_sides(study)
