@@ -5,7 +5,7 @@ from itertools import pairwise
 from xml.etree import ElementTree as ET
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lmaudit.metrics import CurvePoint
@@ -118,6 +118,7 @@ def test_intervals_reach_from_low_to_high_around_their_mark():
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=5))
+@example([-1e6, -999999.9999999999])
 def test_an_axis_of_its_own_holds_all_numbers(values):
     low, high = _ends([*values, None])
     assert low <= min(values)

@@ -161,7 +161,7 @@ def _ends(values: Sequence[float | None]) -> tuple[float, float]:
     high = high if high > low else low + 1.0
     power = 10.0 ** math.floor(math.log10((high - low) / 4))
     for step in (power * part for part in (1, 2, 2.5, 5, 10, 20)):
-        bottom = math.floor(low / step) * step
+        bottom = min(low, math.floor(low / step) * step)  # the product may be rounded upwards
         if bottom + 4 * step >= high:
             break
     return bottom, bottom + 4 * step
