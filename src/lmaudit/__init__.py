@@ -51,6 +51,7 @@ __all__ = [
     "Columns",
     "Finding",
     "Gbda",
+    "Gcg",
     "LanguageModel",
     "Limits",
     "ModelSpec",
@@ -77,6 +78,7 @@ _HOMES = {
     "Columns": "lmaudit.datasets",
     "Finding": "lmaudit.findings",
     "Gbda": "lmaudit.optimizers",
+    "Gcg": "lmaudit.optimizers",
     "LanguageModel": "lmaudit.model.huggingface",
     "Limits": "lmaudit.study",
     "ModelSpec": "lmaudit.model.load",
@@ -103,7 +105,7 @@ if TYPE_CHECKING:
     from lmaudit.model.huggingface import LanguageModel
     from lmaudit.model.load import ModelSpec, load_model
     from lmaudit.naturalness import measure_naturalness
-    from lmaudit.optimizers import Arca, AutoPrompt, Gbda, RandomSearch
+    from lmaudit.optimizers import Arca, AutoPrompt, Gbda, Gcg, RandomSearch
     from lmaudit.study import Limits, elicit, reverse
     from lmaudit.tables import load_table
     from lmaudit.targets import load_targets

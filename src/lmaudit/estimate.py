@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -13,8 +13,8 @@ from lmaudit.config import label_of
 from lmaudit.optimizers import Optimizer
 from lmaudit.preparation import Preparation
 from lmaudit.search.drive import Driver, Finished, Task
-from lmaudit.search.evaluate import Answer, Asked, Evaluator
-from lmaudit.search.query import Linearisation, Linearise, Query, Relax, Relaxation, Score, Scores
+from lmaudit.search.evaluate import Answer, Asked, Evaluator, Problem
+from lmaudit.search.query import Gradients, Linearisation, Linearise, Query, Relax, Relaxation, Score, Scores, Slopes
 from lmaudit.store import Run, RunState
 
 MEASURED_S = 5.0
@@ -94,7 +94,9 @@ def _tokens(prepared: Preparation, optimizer: Optimizer, specs: Sequence[dict[st
 def _tokens_of_passes(prepared: Preparation, optimizer: Optimizer, spec: dict[str, Any]) -> int:
     task = prepared.task(_run_of(0, spec))
     driver = Driver(_Unasked(prepared.model), n_live=1)
-    for _ in driver.run(_source([Task(0, task.problem, optimizer, task.seed)])):
+    # Where every prompt is admissible, no candidate is dropped: what is counted is the most that there can be.
+    widest = replace(task.problem, space=replace(task.problem.space, survives=None))
+    for _ in driver.run(_source([Task(0, widest, optimizer, task.seed)])):
         pass
     return driver.n_tokens
 
@@ -126,15 +128,18 @@ class _Unasked(Evaluator):
 
     def evaluate(self, asked: Sequence[Asked]) -> list[Answer]:
         """Made-up answers."""
-        return [self._made_up(query) for _, query in asked]
+        return [self._made_up(*one) for one in asked]
 
-    def _made_up(self, query: Query) -> Answer:
-        n_vocabulary, width = self.model.embeddings.shape
-        if isinstance(query, Linearise):
-            nothing = torch.zeros(n_vocabulary, device=self.model.device)
-            return Linearisation(torch.zeros(1, width, device=self.model.device), nothing, nothing)
+    def _made_up(self, problem: Problem, query: Query) -> Answer:
+        device, (n_vocabulary, width) = self.model.device, self.model.embeddings.shape
+        if isinstance(query, Linearise | Slopes):
+            of_tokens = torch.zeros(n_vocabulary, device=device)
+            if isinstance(query, Slopes):
+                return Gradients(torch.zeros(1, problem.space.n_prompt, width, device=device), of_tokens)
+            return Linearisation(torch.zeros(1, width, device=device), of_tokens, of_tokens)
         if isinstance(query, Relax):
             return Relaxation(torch.zeros(len(query.soft)), torch.zeros_like(query.soft))
         assert isinstance(query, Score)
-        nothing = torch.zeros(len(query.rows), device=self.model.device)
-        return Scores(nothing, {}, nothing, nothing, nothing.bool(), nothing.bool())
+        nothing = torch.zeros(len(query.rows), device=device)
+        of_output = nothing[:, None].expand(-1, problem.objective.frame.n_output)
+        return Scores(nothing, {}, nothing, nothing, nothing.bool(), nothing.bool(), of_output)

@@ -1,4 +1,4 @@
-from lmaudit.optimizers import OPTIMIZERS, Arca, AutoPrompt, Gbda, RandomSearch
+from lmaudit.optimizers import OPTIMIZERS, Arca, AutoPrompt, Gbda, Gcg, RandomSearch
 from lmaudit.testing.contract import OptimizerContract
 
 
@@ -25,6 +25,16 @@ class TestRandomSearch(OptimizerContract):
 class TestGbda(OptimizerContract):
     optimizer = Gbda(n_steps=6, n_starts=3)
     patient = Gbda(n_steps=150, n_starts=16, learning_rate=0.5)
+
+
+class TestGcg(OptimizerContract):
+    optimizer = Gcg(n_steps=4, n_candidates=12, topk=8)
+    patient = Gcg(n_steps=60, n_candidates=64, topk=32)
+
+
+class TestGcgWithBufferAndMellowmax(OptimizerContract):
+    optimizer = Gcg(n_steps=4, n_candidates=12, topk=8, n_replace=2, buffer_size=3, mellowmax=True, every_row=True)
+    patient = Gcg(n_steps=60, n_candidates=64, topk=32, n_replace=2, buffer_size=3, mellowmax=True, every_row=True)
 
 
 def test_every_optimiser_has_a_contract_test():

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-OPTIMIZERS = ("arca", "autoprompt", "gbda", "random")
+OPTIMIZERS = ("arca", "autoprompt", "gbda", "gcg", "random")
 CLASSES = (
     "toxic",
     "not toxic",

@@ -23,6 +23,11 @@ _OPTIMIZER_FIELDS = {
     "gradients": "n_gradients",
     "steps": "n_steps",
     "starts": "n_starts",
+    "ranked": "topk",
+    "n_replace": "n_replace",
+    "buffer": "buffer_size",
+    "mellowmax": "mellowmax",
+    "mellowmax_alpha": "mellowmax_alpha",
     "learning_rate": "learning_rate",
     "temperature": "temperature",
     "initial_logit": "initial_logit",
@@ -150,7 +155,8 @@ def _optimizers(options: Mapping[str, Any]) -> dict[str, Any]:
         made.append({"name": name, **mine})
     for option in settings:
         if not any(_OPTIMIZER_FIELDS[option] in one for one in made):
-            raise InputError(f"--{option.replace('_', '-')} has no meaning for {', '.join(names)}; leave it out")
+            flag = option.removeprefix("n_").replace("_", "-")
+            raise InputError(f"--{flag} has no meaning for {', '.join(names)}; leave it out")
     return {"optimizers": made}
 
 

@@ -28,14 +28,16 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object 
 
 PromptLengthOption = Annotated[int, typer.Option(help="Tokens of the prompt that are searched.", min=1)]
 OptimizerOption = Annotated[
-    list[str] | None, typer.Option(help="arca (default), autoprompt, gbda, random; may be given several times.")
+    list[str] | None, typer.Option(help="arca (default), autoprompt, gbda, gcg, random; may be given several times.")
 ]
 JointOptimizerOption = Annotated[
     list[str] | None, typer.Option(help="arca (default), autoprompt, random; may be given several times.")
 ]
 SeedOption = Annotated[list[int] | None, typer.Option(help="This seed; may be given several times.", min=0)]
 SweepsOption = Annotated[int | None, typer.Option(help="Passes over all positions before giving up [50].", min=1)]
-CandidatesOption = Annotated[int | None, typer.Option(help="Tokens evaluated exactly per update [32].", min=1)]
+CandidatesOption = Annotated[
+    int | None, typer.Option(help="Tokens evaluated exactly per update [32]; gcg: prompts [128].", min=1)
+]
 GradientsOption = Annotated[int | None, typer.Option(help="arca: gradients averaged per update [32].", min=1)]
 AutoregressiveOption = Annotated[
     bool | None, typer.Option(help="arca: add what one pass tells exactly of every token (Eq. 5) [yes].")

@@ -29,8 +29,21 @@ def reverse(
     sweeps: o.SweepsOption = None,
     candidates: o.CandidatesOption = None,
     gradients: o.GradientsOption = None,
-    steps: Annotated[int | None, typer.Option(help="gbda: steps of Adam [200].", min=1)] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="gbda: steps of Adam [200]; gcg: updates before giving up [250].", min=1)
+    ] = None,
     starts: Annotated[int | None, typer.Option(help="gbda: starts side by side [8].", min=1)] = None,
+    ranked: Annotated[
+        int | None, typer.Option(help="gcg: best tokens of a position that it draws from [256].", min=1)
+    ] = None,
+    n_replace: Annotated[
+        int | None, typer.Option("--replace", help="gcg: positions that a candidate changes [1].", min=1)
+    ] = None,
+    buffer: Annotated[int | None, typer.Option(help="gcg: best prompts that are kept (not in the paper) [0].")] = None,
+    mellowmax: Annotated[
+        bool | None, typer.Option(help="gcg: mellowmax of the output tokens' losses instead of their sum.")
+    ] = None,
+    mellowmax_alpha: Annotated[float | None, typer.Option(hidden=True)] = None,
     learning_rate: Annotated[float | None, typer.Option(hidden=True)] = None,
     temperature: Annotated[float | None, typer.Option(hidden=True)] = None,
     initial_logit: Annotated[float | None, typer.Option(hidden=True)] = None,

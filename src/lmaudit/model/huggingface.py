@@ -181,11 +181,21 @@ class LanguageModel:
         Returns:
             ``(B, D)`` float32; a row whose gradient is not finite holds NaN.
         """
+        return self.gradients(block, weights, 1)[:, 0]
+
+    def gradients(self, block: Block, weights: Tensor, n_positions: int) -> Tensor:
+        """The same with respect to the embeddings of `n_positions` tokens, of which that at the split is the first.
+
+        Returns:
+            ``(B, n_positions, D)`` float32, all from one backward pass; a row whose gradients are not finite holds NaN.
+        """
         if not block.late:  # the token at the split is never fed
-            return torch.zeros(len(block.rows), self.embeddings.shape[1], device=self.device)
+            return torch.zeros(len(block.rows), n_positions, self.embeddings.shape[1], device=self.device)
         late = weights[:, len(block.early) :]
         parts = self._in_chunks(
-            len(block.rows), len(block.reads), lambda part: self._gradient_chunk(block.part(part), late[part])
+            len(block.rows),
+            len(block.reads),
+            lambda part: self._gradient_chunk(block.part(part), late[part], n_positions),
         )
         return torch.cat(parts)
 
@@ -283,20 +293,21 @@ class LanguageModel:
             parts.append(found.map(lambda t: t[:, None]))
         return TokenScores.join(parts, lambda tensors: torch.cat(tensors, -1))
 
-    def _gradient_chunk(self, block: Block, weights: Tensor) -> Tensor:
+    def _gradient_chunk(self, block: Block, weights: Tensor, n_positions: int) -> Tensor:
         with torch.no_grad():
             fed, _, cache, offset = self._fed(block)
             embedded = self._embed(fed)
         at = block.split - offset
+        behind = at + n_positions
         with torch.enable_grad():
-            leaf = embedded[:, at].clone().requires_grad_()
-            inputs = torch.cat((embedded[:, :at], leaf[:, None], embedded[:, at + 1 :]), dim=1)
+            leaf = embedded[:, at:behind].clone().requires_grad_()
+            inputs = torch.cat((embedded[:, :at], leaf, embedded[:, behind:]), dim=1)
             logits = self._forward(keep=[r - 1 - offset for r in block.late], cache=cache, inputs_embeds=inputs)
             targets = block.rows[:, list(block.late)]
             nll = functional.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), reduction="none")
             (slope,) = torch.autograd.grad(-(nll.view_as(targets) * weights).sum(), leaf)
         slope = slope.float() * self._scale
-        return slope.masked_fill(~slope.isfinite().all(dim=1, keepdim=True), torch.nan)
+        return slope.masked_fill(~slope.isfinite().flatten(1).all(1)[:, None, None], torch.nan)
 
     def _relaxed_chunk(
         self, rows: Tensor, soft: Tensor, start: int, reads: tuple[int, ...], weights: Tensor

@@ -13,15 +13,17 @@ from pydantic import Field
 from lmaudit.optimizers.arca import Arca
 from lmaudit.optimizers.autoprompt import AutoPrompt
 from lmaudit.optimizers.gbda import Gbda
+from lmaudit.optimizers.gcg import Gcg
 from lmaudit.optimizers.imported import Imported
 from lmaudit.optimizers.random_search import RandomSearch
 
-Optimizer = Annotated[Arca | AutoPrompt | Gbda | RandomSearch | Imported, Field(discriminator="name")]
-OPTIMIZERS: dict[str, type[Arca | AutoPrompt | Gbda | RandomSearch]] = {
+Optimizer = Annotated[Arca | AutoPrompt | Gbda | Gcg | RandomSearch | Imported, Field(discriminator="name")]
+OPTIMIZERS: dict[str, type[Arca | AutoPrompt | Gbda | Gcg | RandomSearch]] = {
     "arca": Arca,
     "autoprompt": AutoPrompt,
     "gbda": Gbda,
+    "gcg": Gcg,
     "random": RandomSearch,
 }
 
-__all__ = ["OPTIMIZERS", "Arca", "AutoPrompt", "Gbda", "Imported", "Optimizer", "RandomSearch"]
+__all__ = ["OPTIMIZERS", "Arca", "AutoPrompt", "Gbda", "Gcg", "Imported", "Optimizer", "RandomSearch"]

@@ -32,7 +32,13 @@ _OVERLAP = {
     "off": "A prompt may repeat what the model is to say, so that some findings may be mere copies.",
 }
 _BOUNDS = {"n_sweeps": "sweeps", "n_steps": "steps", "n_starts": "starts"}
-_OPTIMIZERS = {"arca": "ARCA", "autoprompt": "AutoPrompt", "gbda": "GBDA", "random": "random search"}
+_OPTIMIZERS = {
+    "arca": "ARCA",
+    "autoprompt": "AutoPrompt",
+    "gbda": "GBDA",
+    "gcg": "GCG",
+    "random": "random search",
+}
 
 
 def study_part(study: Study, label: str, hidden: Collection[str]) -> StudyPart:

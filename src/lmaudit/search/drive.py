@@ -15,7 +15,7 @@ from torch import Tensor
 
 from lmaudit.errors import LmauditError
 from lmaudit.search.evaluate import Answer, Evaluator, Problem
-from lmaudit.search.query import Checkpoint, Linearise, Query, Score, Scores, Search
+from lmaudit.search.query import Checkpoint, Linearise, Query, Score, Scores, Search, Slopes
 from lmaudit.search.space import Space
 
 
@@ -268,7 +268,7 @@ class Driver:
         """Tokens of the pending query as if the search ran alone: its rows, and what its prefix has grown by."""
         query, problem = one.query, one.task.problem
         cost = self.evaluator.cost(problem, query)
-        if isinstance(query, Score | Linearise):
+        if isinstance(query, Score | Linearise | Slopes):
             frame = problem.objective.frame
             prefix = tuple(frame.expand(query.rows[:1])[0, : frame.full_position(query.position)].tolist())
             cost += len(prefix) - _n_common(prefix, one.known_prefix)

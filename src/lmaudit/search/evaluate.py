@@ -12,7 +12,18 @@ from lmaudit.errors import ModelError
 from lmaudit.model.huggingface import Block, LanguageModel
 from lmaudit.model.scores import TokenScores
 from lmaudit.objectives import Objective
-from lmaudit.search.query import Evaluation, Linearisation, Linearise, Query, Relax, Relaxation, Score, Scores
+from lmaudit.search.query import (
+    Evaluation,
+    Gradients,
+    Linearisation,
+    Linearise,
+    Query,
+    Relax,
+    Relaxation,
+    Score,
+    Scores,
+    Slopes,
+)
 from lmaudit.search.space import Space
 
 
@@ -39,7 +50,9 @@ class Evaluator:
         """Queries with equal shapes can be answered in one pass."""
         objective = problem.objective
         position = query.position if isinstance(query, Score | Linearise) else 0
-        return type(query), objective.frame.length, objective.frame.full_position(position), objective.reads
+        n_positions = objective.frame.n_prompt if isinstance(query, Slopes) else 1
+        at = objective.frame.full_position(position)
+        return type(query), objective.frame.length, at, n_positions, objective.reads
 
     def cost(self, problem: Problem, query: Query) -> int:
         """Tokens through the model, forward and backward to the inputs counted alike, as if asked alone.
@@ -51,8 +64,8 @@ class Evaluator:
         n_fed = frame.length - 1
         if isinstance(query, Relax):
             return 2 * len(query.soft) * n_fed
-        if isinstance(query, Score | Linearise):
-            passes = 2 if isinstance(query, Linearise) else 1
+        if isinstance(query, Score | Linearise | Slopes):
+            passes = 1 if isinstance(query, Score) else 2
             return passes * len(query.rows) * (n_fed - frame.full_position(query.position))
         return 0
 
@@ -63,13 +76,15 @@ class Evaluator:
             return self._score(asked)
         if kind is Linearise:
             return self._linearise(asked)
+        if kind is Slopes:
+            return self._slopes(asked)
         return self._relax(asked)
 
-    # ── the three kinds ───────────────────────────────────────────────────────────────────────────────
+    # ── the four kinds ───────────────────────────────────────────────────────────────────────────────
 
     def _block(self, asked: Sequence[Asked]) -> tuple[Block, list[int]]:
         """One block of all rows, and how many rows each query has."""
-        queries = [query for _, query in asked if isinstance(query, Score | Linearise)]
+        queries = [query for _, query in asked if isinstance(query, Score | Linearise | Slopes)]
         frames = [problem.objective.frame for problem, _ in asked]
         rows = [frame.expand(query.rows) for frame, query in zip(frames, queries, strict=True)]
         split = frames[0].full_position(queries[0].position)
@@ -111,6 +126,7 @@ class Evaluator:
             margin=scores.margin[:, output].min(1).values,
             completes=completes,
             solved=self._solved(problem, query.rows, completes),
+            of_output=(scores.logprob * objective.total[reads].to(scores.logprob.device))[:, output],
         )
 
     @staticmethod
@@ -137,12 +153,12 @@ class Evaluator:
     def _linearisation(self, problem: Problem, query: Query, gradient: Tensor) -> Linearisation:
         assert isinstance(query, Linearise)
         finite = self._check_finite(gradient.isfinite().all(dim=1), "gradients")
-        of_tokens = problem.objective.of_every_token(query.position)
-        return Linearisation(
-            gradient[finite],
-            self._exact(problem, query),
-            torch.zeros(problem.space.n_vocabulary, device=self.model.device) if of_tokens is None else of_tokens,
-        )
+        return Linearisation(gradient[finite], self._exact(problem, query), self._of_tokens(problem, query.position))
+
+    def _of_tokens(self, problem: Problem, position: int) -> Tensor:
+        """``(V,)``: what tables say of every token at a position of a row."""
+        known = problem.objective.of_every_token(position)
+        return torch.zeros(problem.space.n_vocabulary, device=self.model.device) if known is None else known
 
     def _exact(self, problem: Problem, query: Linearise) -> Tensor:
         """The autoregressive part of Eq. 5, ``(V,)``: weight · log p(v | what is before) for every v there."""
@@ -152,6 +168,22 @@ class Evaluator:
         if not query.exact or weight == 0 or at == 0:
             return torch.zeros(problem.space.n_vocabulary, device=self.model.device)
         return weight * self.model.next_logprobs(frame.expand(query.rows[:1])[:, :at])[0]
+
+    def _slopes(self, asked: Sequence[Asked]) -> list[Answer]:
+        block, sizes = self._block(asked)
+        weights = torch.split(self._weights(asked, sizes), sizes)
+        own = torch.cat([_with_output(w, query) for w, (_, query) in zip(weights, asked, strict=True)])
+        n_positions = asked[0][0].objective.frame.n_prompt
+        gradients = torch.split(self.model.gradients(block, own, n_positions), sizes)
+        return [
+            _or_error(self._gradients, problem, query, gradient)
+            for (problem, query), gradient in zip(asked, gradients, strict=True)
+        ]
+
+    def _gradients(self, problem: Problem, query: Query, gradient: Tensor) -> Gradients:
+        assert isinstance(query, Slopes)
+        finite = self._check_finite(gradient.isfinite().all(2).all(1), "gradients")
+        return Gradients(gradient[finite], self._of_tokens(problem, query.position))
 
     def _relax(self, asked: Sequence[Asked]) -> list[Answer]:
         objective = asked[0][0].objective
@@ -181,6 +213,14 @@ class Evaluator:
                 "use --dtype float32 or --dtype bfloat16"
             )
         return finite
+
+
+def _with_output(weights: Tensor, query: Query) -> Tensor:
+    """Weights ``(B, reads)`` with those of the output, which come last, multiplied by what the query says."""
+    if not isinstance(query, Slopes) or query.output_weights is None:
+        return weights
+    n_output = len(query.output_weights)
+    return torch.cat((weights[:, :-n_output], weights[:, -n_output:] * query.output_weights), dim=1)
 
 
 def _blank_rows(problem: Problem, query: Relax) -> Tensor:

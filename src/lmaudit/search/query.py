@@ -27,7 +27,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Scores:
-    """The exact objective of each row; every tensor is ``(B,)``.
+    """The exact objective of each row; every tensor is ``(B,)``, but for the last.
 
     Attributes:
         objective: φ + λ log p(o | x), float32; -inf for a row whose logits are not finite.
@@ -36,6 +36,7 @@ class Scores:
         margin: the smallest margin of the output's tokens, in logits; positive means f(x) = o.
         completes: bool, f(x) = o by teacher forcing, and the row is admissible.
         solved: bool, it completes, and every success condition holds.
+        of_output: ``(B, n)``, what each output token adds to the objective: its weight · log p(o_i | x, o_<i).
     """
 
     objective: Tensor
@@ -44,6 +45,7 @@ class Scores:
     margin: Tensor
     completes: Tensor
     solved: Tensor
+    of_output: Tensor
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,38 @@ class Linearisation:
 
     gradient: Tensor
     exact: Tensor
+    of_tokens: Tensor
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """Ask for first-order approximations of the objective at every position of the prompt at once (GCG).
+
+    Attributes:
+        rows: ``(B, m+n)``.
+        output_weights: ``(n,)`` float32, factors of what each output token adds to the objective; None leaves it.
+    """
+
+    rows: Tensor
+    output_weights: Tensor | None = None
+
+    @property
+    def position(self) -> int:
+        """First position whose token is linearised: that of the first token of the prompt."""
+        return 0
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """First-order approximations at every position of the prompt.
+
+    Attributes:
+        gradient: ``(B', m, D)`` float32, of the objective with respect to the embeddings of the prompt's tokens, for
+            each row asked about whose gradients are finite (B' ≤ B, at least 1).
+        of_tokens: ``(V,)`` float32: what the objective knows of every token alone (tables); zeros where nothing.
+    """
+
+    gradient: Tensor
     of_tokens: Tensor
 
 
@@ -114,8 +148,8 @@ class Checkpoint:
     rows: Tensor
 
 
-Query = Score | Linearise | Relax | Checkpoint
-Evaluation = Scores | Linearisation | Relaxation | None
+Query = Score | Linearise | Slopes | Relax | Checkpoint
+Evaluation = Scores | Linearisation | Gradients | Relaxation | None
 Search = Generator[Query, Evaluation, Tensor | None]
 """A running search. It returns the row ``(m+n,)`` that it found, or None when it gives up."""
 
@@ -131,6 +165,13 @@ def linearise(rows: Tensor, position: int, *, exact: bool = False) -> Generator[
     """Yield a `Linearise` of `rows` ``(B, m+n)`` and return its `Linearisation`."""
     answer = yield Linearise(rows, position, exact)
     assert isinstance(answer, Linearisation)
+    return answer
+
+
+def slopes(rows: Tensor, output_weights: Tensor | None = None) -> Generator[Query, Evaluation, Gradients]:
+    """Yield a `Slopes` of `rows` ``(B, m+n)`` and return its `Gradients`."""
+    answer = yield Slopes(rows, output_weights)
+    assert isinstance(answer, Gradients)
     return answer
 
 

@@ -103,18 +103,24 @@ class Space:
         rows[:, position] = tokens
         return rows
 
+    def best(self, scores: Tensor, position: int, n: int) -> Tensor:
+        """The `n` best tokens by `scores` ``(V,)`` that are allowed at `position`, best first; all where fewer are.
+
+        Whether the row that they make is admissible is not asked. Ties go to the lower id.
+        """
+        tokens = self.tokens_at(position)
+        own = scores[tokens]  # of the allowed ones only: whatever their scores, no other can come back
+        return tokens[_ranked(own.masked_fill(own.isnan(), -torch.inf), min(n, len(own)))]
+
     def top(self, scores: Tensor, row: Tensor, position: int, n: int) -> Tensor:
         """The `n` best tokens by `scores` ``(V,)`` that are allowed and leave `row` admissible at `position`.
 
         Fewer than `n` come back when fewer are admissible, at least the one that is there. Ties go to the lower id.
         """
-        tokens = self.tokens_at(position)
-        own = scores[tokens]  # of the allowed ones only: whatever their scores, no other can come back
-        own = own.masked_fill(own.isnan(), -torch.inf)
         if self.survives is None and self.overlaps is None:
-            return tokens[_ranked(own, min(n, len(own)))]
-        for n_ranked in (min(_LOOK_AT_FIRST * n, len(own)), len(own)):
-            chosen = self._admissible(tokens[_ranked(own, n_ranked)], row, position, n)
+            return self.best(scores, position, n)
+        for n_ranked in (_LOOK_AT_FIRST * n, len(scores)):
+            chosen = self._admissible(self.best(scores, position, n_ranked), row, position, n)
             if len(chosen) == n:
                 break
         return chosen
