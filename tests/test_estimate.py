@@ -9,7 +9,7 @@ import pytest
 from lmaudit import estimate as estimating
 from lmaudit.estimate import estimate
 from lmaudit.model.huggingface import LanguageModel
-from lmaudit.optimizers import Arca, AutoPrompt, Gbda, Optimizer, RandomSearch
+from lmaudit.optimizers import Arca, AutoPrompt, Gbda, Gcg, Optimizer, RandomSearch
 from lmaudit.plan import make_plan
 from lmaudit.preparation import Preparation
 from lmaudit.search.drive import Finished
@@ -65,3 +65,10 @@ def test_a_kept_incumbent_costs_a_row_more_unless_it_is_a_candidate_anyway(model
     optimizer = RandomSearch(n_sweeps=3, n_candidates=6)
     expected, used = estimated_and_used(model, optimizer, **JOINT, **around)
     assert sum(used) <= expected <= 1.2 * sum(used)
+
+
+@pytest.mark.parametrize("around", AROUND, ids=lambda fields: " ".join(fields) or "plain")
+def test_candidates_that_are_dropped_cost_nothing_and_how_many_is_not_known_before(model, around):
+    optimizer = Gcg(n_steps=4, n_candidates=20, topk=40, buffer_size=2, mellowmax=True)
+    expected, used = estimated_and_used(model, optimizer, **REVERSAL, **around)
+    assert (sum(used) < expected) if "typable" in around else (sum(used) == expected)

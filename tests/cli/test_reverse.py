@@ -92,9 +92,9 @@ def test_json_has_every_field_and_the_command_that_reproduces_it(run, folder, tm
     assert repeated | {"seconds": 0} == ended | {"seconds": 0}
 
 
-@pytest.mark.parametrize("optimizer", ["arca", "autoprompt", "random", "gbda"])
+@pytest.mark.parametrize("optimizer", ["arca", "autoprompt", "random", "gbda", "gcg"])
 def test_every_optimiser_by_name(run, folder, tmp_path, optimizer):
-    limits = ("--steps", 3) if optimizer == "gbda" else ("--sweeps", 1)
+    limits = ("--steps", 3) if optimizer in ("gbda", "gcg") else ("--sweeps", 1)
     code, out, _ = run(
         "reverse", "cat", "--model", folder, "--optimizer", optimizer, "--study", tmp_path / "s.db", *limits
     )
@@ -138,12 +138,13 @@ def test_is_readable_in_a_narrow_terminal(run, folder, tmp_path):
         (["reverse", "   "], "something to see"),
         (["reverse", "cat", "--targets", "/nowhere/targets.txt"], "cannot read"),
         (["reverse", "cat", "--model", "/nowhere"], "no model"),
-        (["reverse", "cat", "--model", "FOLDER", "--optimizer", "sgd"], "arca, autoprompt, gbda, random"),
+        (["reverse", "cat", "--model", "FOLDER", "--optimizer", "sgd"], "arca, autoprompt, gbda, gcg, random"),
         (["reverse", "cat", "--model", "FOLDER", "--only", "numbers"], "lowercase"),
         (["reverse", "cat", "--model", "FOLDER", "--overlap", "some"], "literal"),
         (["reverse", "cat", "--model", "FOLDER", "--dtype", "int3"], "bfloat16"),
         (["reverse", "cat", "--model", "FOLDER", "--dtype", "float16"], "hours"),
         (["reverse", "cat", "--model", "FOLDER", "--optimizer", "gbda", "--sweeps", "3"], "no meaning"),
+        (["reverse", "cat", "--model", "FOLDER", "--replace", "2"], "--replace has no meaning for arca"),
         (["reverse", "cat", "--model", "FOLDER", "--candidates", "9999"], "number of allowed tokens"),
         (["reverse", "cat", "--model", "FOLDER", "--prompt-length", "4000"], "context window"),
         (["reverse", "cat", "--model", "FOLDER", "--seeds", "2", "--seed", "2"], "not both"),
@@ -246,8 +247,13 @@ def test_hostile_text_is_shown_harmlessly(run, folder, tmp_path):
     assert "\u202e" not in out
 
 
-def test_the_reproducing_command_keeps_every_setting(run, folder, tmp_path):
-    options = ("--optimizer", "gbda", "--starts", 2, "--steps", 4, "--learning-rate", 0.7, "--dtype", "bfloat16")
+OF_GBDA = ("gbda", "--starts", 2, "--steps", 4, "--learning-rate", 0.7)
+OF_GCG = ("gcg", "--steps", 3, "--ranked", 9, "--replace", 2, "--buffer", 2, "--mellowmax", "--mellowmax-alpha", 0.5)
+
+
+@pytest.mark.parametrize("optimizer", [OF_GBDA, OF_GCG], ids=lambda options: options[0])
+def test_the_reproducing_command_keeps_every_setting(run, folder, tmp_path, optimizer):
+    options = ("--optimizer", *optimizer, "--dtype", "bfloat16")
     _, out, _ = run("reverse", "--model", folder, "--study", tmp_path / "a.db", *options, "--json", "--", "-cat")
     (first,) = json.loads(out)["findings"] + json.loads(out)["failures"]
     *command, dashes, target = shlex.split(first["reproduce"])

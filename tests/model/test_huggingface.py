@@ -155,6 +155,19 @@ def test_the_gradient_is_that_of_finite_differences(tiny, position):
             assert close(slope, expected)
 
 
+@pytest.mark.parametrize("start", [0, 2])
+def test_the_gradients_of_several_tokens_are_those_of_finite_differences_and_of_each_alone(tiny, start):
+    rows, weights, n_positions = rows_of(tiny, 2, seed=4), torch.stack(WEIGHTS[:2]), 3
+    found = tiny.gradients(Block(rows, start, ALL), weights, n_positions)
+    assert found.shape == (2, n_positions, tiny.embeddings.shape[1])
+    for i, row in enumerate(rows):
+        for j, position in enumerate(range(start, start + n_positions)):
+            late = torch.where(torch.tensor(ALL) > position, weights[i], 0)
+            assert close(found[i, j], naive_gradient(tiny, row, position, ALL, late))
+            alone = tiny.gradient(Block(rows[i : i + 1], position, ALL), weights[i : i + 1])[0]
+            assert close(found[i, j], alone.double())
+
+
 def test_each_row_has_its_own_weights(tiny):
     rows = rows_of(tiny, 2, seed=4)[:1].repeat(2, 1)
     weights = torch.stack(WEIGHTS[:2])

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from lmaudit.errors import ModelError
-from lmaudit.optimizers import Arca, AutoPrompt, Gbda, RandomSearch
+from lmaudit.optimizers import Arca, AutoPrompt, Gbda, Gcg, RandomSearch
 from lmaudit.search.drive import Best, Driver, Finished, Progress, Status, Task
 from lmaudit.search.evaluate import Evaluator
 from lmaudit.testing.contract import problem, run
@@ -43,8 +43,9 @@ def test_mixed_optimisers_lengths_and_settings_run_side_by_side(model):
         AutoPrompt(n_sweeps=2, n_candidates=5),
         RandomSearch(n_sweeps=2, n_candidates=5),
         Gbda(n_steps=4, n_starts=2),
+        Gcg(n_steps=4, n_candidates=6, topk=8, buffer_size=2),
     ]
-    tasks = [Task(i, problems[i % 3], optimizers[i % 4], i) for i in range(24)]
+    tasks = [Task(i, problems[i % 3], optimizers[i % 5], i) for i in range(24)]
     together = ends(run(model, tasks, n_live=7))
     alone = {}
     for task in tasks:

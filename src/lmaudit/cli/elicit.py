@@ -27,7 +27,7 @@ def elicit(
     restarts: Annotated[int | None, typer.Option(help="Searches, each from a start of its own [10].", min=1)] = None,
     seed: o.SeedOption = None,
     sweeps: o.SweepsOption = None,
-    candidates: o.CandidatesOption = None,
+    candidates: o.JointCandidatesOption = None,
     gradients: o.GradientsOption = None,
     autoregressive: o.AutoregressiveOption = None,
     keep_incumbent: o.KeepIncumbentOption = None,

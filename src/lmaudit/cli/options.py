@@ -38,6 +38,7 @@ SweepsOption = Annotated[int | None, typer.Option(help="Passes over all position
 CandidatesOption = Annotated[
     int | None, typer.Option(help="Tokens evaluated exactly per update [32]; gcg: prompts [128].", min=1)
 ]
+JointCandidatesOption = Annotated[int | None, typer.Option(help="Tokens evaluated exactly per update [32].", min=1)]
 GradientsOption = Annotated[int | None, typer.Option(help="arca: gradients averaged per update [32].", min=1)]
 AutoregressiveOption = Annotated[
     bool | None, typer.Option(help="arca: add what one pass tells exactly of every token (Eq. 5) [yes].")

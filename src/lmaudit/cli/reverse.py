@@ -39,7 +39,9 @@ def reverse(
     n_replace: Annotated[
         int | None, typer.Option("--replace", help="gcg: positions that a candidate changes [1].", min=1)
     ] = None,
-    buffer: Annotated[int | None, typer.Option(help="gcg: best prompts that are kept (not in the paper) [0].")] = None,
+    buffer: Annotated[
+        int | None, typer.Option(help="gcg: best prompts that are kept (not in the paper) [0].", min=0)
+    ] = None,
     mellowmax: Annotated[
         bool | None, typer.Option(help="gcg: mellowmax of the output tokens' losses instead of their sum.")
     ] = None,
