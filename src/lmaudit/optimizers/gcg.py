@@ -52,7 +52,11 @@ class Gcg(BaseModel):
     every_row: bool = False
 
     def search(self, space: Space, seed: int, resume: Checkpoint | None = None) -> Search:
-        """The search itself, from its seed or from a checkpoint of it."""
+        """The search itself, from its seed or from a checkpoint of it.
+
+        Raises:
+            InputError: more positions are to be replaced than the prompt has.
+        """
         if self.n_replace > space.n_prompt:
             raise InputError(f"replace must be at most the prompt's length, {space.n_prompt}; got {self.n_replace}")
         kept = self._starts(space, seed) if resume is None else resume.rows
