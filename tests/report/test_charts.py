@@ -119,6 +119,8 @@ def test_intervals_reach_from_low_to_high_around_their_mark():
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=5))
 @example([-1e6, -999999.9999999999])
+@example([5e-324])
+@example([-1e6, -1e6 + 1e-4])
 def test_an_axis_of_its_own_holds_all_numbers(values):
     low, high = _ends([*values, None])
     assert low <= min(values)

@@ -154,11 +154,14 @@ def _y_axis(picture: Element, axes: _Axes, name: str) -> None:
         svg.label(picture, axes.left - 6, y + 4, words, room=axes.left, class_="tick end")
 
 
+_ALIKE = 1e-12  # what differs by less of its size cannot be told apart on an axis
+
+
 def _ends(values: Sequence[float | None]) -> tuple[float, float]:
     """Ends of an axis that hold all numbers, with five round numbers from end to end; from 0 where none is below it."""
     numbers = [value for value in values if svg.is_number(value)]
     low, high = min([*numbers, 0.0]), max(numbers, default=1.0)
-    high = high if high > low else low + 1.0
+    high = high if high - low > _ALIKE * max(1.0, -low, high) else low + 1.0
     power = 10.0 ** math.floor(math.log10((high - low) / 4))
     for step in (power * part for part in (1, 2, 2.5, 5, 10, 20)):
         bottom = min(low, math.floor(low / step) * step)  # the product may be rounded upwards
