@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read once, when huggingface_hub is imported
@@ -16,6 +17,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
     from lmaudit.model.huggingface import LanguageModel
 
 # A busy machine fails no test of what holds of any input. With `--hypothesis-profile=thorough` they look further.
@@ -70,3 +73,16 @@ def real_model() -> LanguageModel:
     from lmaudit.model.load import load_model
 
     return load_model("smollm2")
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """The system's chromium, which the tests of a module share."""
+    from playwright.sync_api import sync_playwright
+
+    from ratings.browsing import LAUNCH
+
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(**LAUNCH)
+        yield browser
+        browser.close()

@@ -10,10 +10,10 @@ import subprocess
 import pytest
 
 from lmaudit.ratings.book import RatingBook
-from ratings.browsing import LAUNCH, Server, needs_chromium, write_table
+from ratings.browsing import Server, needs_chromium, write_table
 
 pytestmark = [pytest.mark.slow, needs_chromium]
-playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install 'lmaudit[dev]'")
+pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install 'lmaudit[dev]'")
 
 TOO_FAST_MS = 300
 ODD = {
@@ -28,14 +28,6 @@ ODD = {
     "formula": "=HYPERLINK(1)",
     "url": "javascript:alert(1) https://evil.example/x.png",
 }
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(**LAUNCH)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

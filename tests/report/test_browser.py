@@ -6,11 +6,11 @@ import pytest
 
 from lmaudit.report import build_report, write_report
 from lmaudit.store import Study
-from ratings.browsing import LAUNCH, needs_chromium
+from ratings.browsing import needs_chromium
 from report.reported import CARD, judgement, reported, study_of, token
 
 pytestmark = [pytest.mark.slow, needs_chromium]
-playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install 'lmaudit[dev]'")
+pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install 'lmaudit[dev]'")
 
 WIDTHS = (360, 800, 1280)
 HOSTILE = {
@@ -90,14 +90,6 @@ def hostile(tmp_path_factory):
 @pytest.fixture(scope="module")
 def many(tmp_path_factory):
     return written(tmp_path_factory.mktemp("many"), many_findings())
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(**LAUNCH)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
