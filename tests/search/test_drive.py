@@ -160,3 +160,22 @@ def test_failure_keeps_the_best_prompt_that_was_seen(model):
     assert end.row is None
     assert end.progress.best.logprob < 0
     assert len(end.progress.best.row) == 3 + len(problem(model, " Donald on mat").space.output)
+
+
+@pytest.mark.parametrize("max_tokens", [0, 1, 90, 131, 10_000])
+def test_a_search_never_goes_beyond_its_own_bound(model, max_tokens):
+    far = problem(model, " Donald on mat")
+    bound, free = (Task(i, far, SMALL, 0, max_tokens=bound) for i, bound in enumerate((max_tokens, None)))
+    ended = ends(run(model, [bound, free], n_live=2))
+    spent, unbound = ended[0].progress.n_tokens, ended[1].progress.n_tokens
+    assert ended[0].row is None
+    assert spent <= max_tokens
+    assert spent == unbound if max_tokens >= unbound else spent < unbound
+
+
+def test_a_bound_ends_a_search_where_one_without_it_has_the_same_history(model):
+    far = problem(model, " Donald on mat")
+    short = ends(run(model, [Task(0, far, SMALL, 0, max_tokens=131)]))[0].progress
+    long = ends(run(model, [Task(0, far, SMALL, 0)]))[0].progress
+    assert 0 < short.n_tokens < long.n_tokens
+    assert short.best.objective <= long.best.objective

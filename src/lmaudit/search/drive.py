@@ -96,6 +96,8 @@ class Task:
         optimizer: how it searches.
         seed: of its random draws.
         progress: where to continue, None to start.
+        max_tokens: the search gives up before a query that would take it beyond so many tokens through the model; None:
+            no bound of its own.
     """
 
     key: int
@@ -103,6 +105,7 @@ class Task:
     optimizer: Searcher
     seed: int
     progress: Progress | None = None
+    max_tokens: int | None = None
 
 
 @dataclass(frozen=True)
@@ -167,6 +170,11 @@ class _Live:
         """Searches of one family ask the same sequence of shapes, so they can walk in step."""
         frame = self.task.problem.objective.frame
         return self.task.optimizer.name, frame.length, frame.n_prompt, self.task.problem.objective.reads
+
+    def affords(self, n_tokens: int) -> bool:
+        """Whether its own bound leaves room for so many more tokens."""
+        bound = self.task.max_tokens
+        return bound is None or self.progress.n_tokens + n_tokens <= bound
 
     def charge(self, n_tokens: int, seconds: float) -> None:
         p = self.progress
@@ -258,22 +266,30 @@ class Driver:
         started = time.perf_counter()
         answers = self.evaluator.evaluate([(one.task.problem, one.query) for one in group])
         seconds = time.perf_counter() - started
-        costs = [self._cost(one) for one in group]
+        costs = [self._charge(one) for one in group]
         for one, cost in zip(group, costs, strict=True):
             one.charge(cost, seconds * cost / max(1, sum(costs)))
         self.n_tokens += sum(costs)
         return answers
 
+    def _charge(self, one: _Live) -> int:
+        """Tokens of the pending query, which is about to be asked."""
+        cost = self._cost(one)
+        one.known_prefix = self._prefix(one)
+        return cost
+
     def _cost(self, one: _Live) -> int:
         """Tokens of the pending query as if the search ran alone: its rows, and what its prefix has grown by."""
-        query, problem = one.query, one.task.problem
-        cost = self.evaluator.cost(problem, query)
-        if isinstance(query, Score | Linearise | Slopes):
-            frame = problem.objective.frame
-            prefix = tuple(frame.expand(query.rows[:1])[0, : frame.full_position(query.position)].tolist())
-            cost += len(prefix) - _n_common(prefix, one.known_prefix)
-            one.known_prefix = prefix
-        return cost
+        prefix = self._prefix(one)
+        return self.evaluator.cost(one.task.problem, one.query) + len(prefix) - _n_common(prefix, one.known_prefix)
+
+    @staticmethod
+    def _prefix(one: _Live) -> tuple[int, ...]:
+        """What all rows of the pending query begin with; what was known before, where it is not about rows."""
+        query, frame = one.query, one.task.problem.objective.frame
+        if not isinstance(query, Score | Linearise | Slopes):
+            return one.known_prefix
+        return tuple(frame.expand(query.rows[:1])[0, : frame.full_position(query.position)].tolist())
 
     def _advance(self, one: _Live, answer: Answer) -> Iterator[Event]:
         """Hand `answer` to the search and take its next query; it leaves when it has none."""
@@ -292,7 +308,10 @@ class Driver:
             yield self._leave(one, None, error)
         else:
             one.query = query
-            if one in self.live:  # to the end of the queue: the next group is the one that has waited longest
+            if not one.affords(self._cost(one)):
+                one.search.close()
+                yield self._leave(one, None, None)
+            elif one in self.live:  # to the end of the queue: the next group is the one that has waited longest
                 self.live.remove(one)
                 self.live.append(one)
 
