@@ -175,7 +175,7 @@ def test_a_search_never_goes_beyond_its_own_bound(model, max_tokens):
 
 def test_a_bound_ends_a_search_where_one_without_it_has_the_same_history(model):
     far = problem(model, " Donald on mat")
-    short = ends(run(model, [Task(0, far, SMALL, 0, max_tokens=131)]))[0].progress
-    long = ends(run(model, [Task(0, far, SMALL, 0)]))[0].progress
+    short = ends(run(model, [Task(0, far, SMALL, 0, max_tokens=131)], n_live=1))[0].progress
+    long = ends(run(model, [Task(0, far, SMALL, 0)], n_live=1))[0].progress
     assert 0 < short.n_tokens < long.n_tokens
     assert short.best.objective <= long.best.objective
