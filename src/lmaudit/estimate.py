@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +15,19 @@ from lmaudit.optimizers import Optimizer
 from lmaudit.preparation import Preparation
 from lmaudit.search.drive import Driver, Finished, Task
 from lmaudit.search.evaluate import Answer, Asked, Evaluator, Problem
-from lmaudit.search.query import Gradients, Linearisation, Linearise, Query, Relax, Relaxation, Score, Scores, Slopes
+from lmaudit.search.query import (
+    Continuation,
+    Continue,
+    Gradients,
+    Linearisation,
+    Linearise,
+    Query,
+    Relax,
+    Relaxation,
+    Score,
+    Scores,
+    Slopes,
+)
 from lmaudit.store import Run, RunState
 
 MEASURED_S = 5.0
@@ -139,6 +152,8 @@ class _Unasked(Evaluator):
             return Linearisation(torch.zeros(1, width, device=device), of_tokens, of_tokens)
         if isinstance(query, Relax):
             return Relaxation(torch.zeros(len(query.soft)), torch.zeros_like(query.soft))
+        if isinstance(query, Continue):
+            return Continuation(torch.full((len(query.rows), n_vocabulary), -math.log(n_vocabulary), device=device))
         assert isinstance(query, Score)
         nothing = torch.zeros(len(query.rows), device=device)
         of_output = nothing[:, None].expand(-1, problem.objective.frame.n_output)

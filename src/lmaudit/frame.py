@@ -65,6 +65,11 @@ class Frame:
         gap = len(self.after) if position >= self.n_prompt else 0
         return len(self.before) + position + gap
 
+    def beginning(self, ids: Sequence[int]) -> tuple[int, ...]:
+        """Full ids before position ``len(ids)`` of a row that begins with `ids`."""
+        after = self.after if len(ids) >= self.n_prompt else ()
+        return (*self.before, *ids[: self.n_prompt], *after, *ids[self.n_prompt :])
+
     def expand(self, rows: Tensor) -> Tensor:
         """Full rows ``(B, length)`` of ``rows (B, m+n)``."""
         before, after = (

@@ -7,15 +7,16 @@ what becomes of them (a study file, a progress bar) is the caller's.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
 from typing import Any, Protocol
 
 from torch import Tensor
 
 from lmaudit.errors import LmauditError
 from lmaudit.search.evaluate import Answer, Evaluator, Problem
-from lmaudit.search.query import Checkpoint, Linearise, Query, Score, Scores, Search, Slopes
+from lmaudit.search.query import Checkpoint, Continue, Linearise, Query, Score, Scores, Search, Slopes
 from lmaudit.search.space import Space
 
 
@@ -157,13 +158,17 @@ Source = Callable[[int], Sequence[Task]]
 
 @dataclass(eq=False)
 class _Live:
-    """A running search and its pending query."""
+    """A running search and its pending query.
+
+    Attributes:
+        known: what the rows of its last query began with, as full rows: it need not be computed again.
+    """
 
     task: Task
     search: Search
     query: Query
     progress: Progress
-    known_prefix: tuple[int, ...] = ()
+    known: frozenset[tuple[int, ...]] = frozenset()
 
     @property
     def family(self) -> Hashable:
@@ -244,9 +249,7 @@ class Driver:
             search = task.optimizer.search(task.problem.space, task.seed, resume)
             one = _Live(task, search, Checkpoint(0, 0, output), progress if resume else Progress())
             if resume:  # a search that was never stopped would still know what stood before the last position
-                frame = task.problem.objective.frame
-                n_known = frame.full_position(max(resume.position - 1, 0))
-                one.known_prefix = tuple(frame.expand(resume.rows[:1])[0, :n_known].tolist())
+                one.known = _prefixes(task.problem, resume.rows, max(resume.position - 1, 0))
             self._ready.append(one)
             yield from self._advance(one, None)
         except LmauditError as error:
@@ -275,21 +278,23 @@ class Driver:
     def _charge(self, one: _Live) -> int:
         """Tokens of the pending query, which is about to be asked."""
         cost = self._cost(one)
-        one.known_prefix = self._prefix(one)
+        one.known = self._prefixes(one)
         return cost
 
     def _cost(self, one: _Live) -> int:
-        """Tokens of the pending query as if the search ran alone: its rows, and what its prefix has grown by."""
-        prefix = self._prefix(one)
-        return self.evaluator.cost(one.task.problem, one.query) + len(prefix) - _n_common(prefix, one.known_prefix)
+        """Tokens of the pending query as if the search ran alone: its rows, and what their prefixes have grown by."""
+        grown = _n_nodes(one.known | self._prefixes(one)) - _n_nodes(one.known)
+        return self.evaluator.cost(one.task.problem, one.query) + grown
 
     @staticmethod
-    def _prefix(one: _Live) -> tuple[int, ...]:
-        """What all rows of the pending query begin with; what was known before, where it is not about rows."""
-        query, frame = one.query, one.task.problem.objective.frame
-        if not isinstance(query, Score | Linearise | Slopes):
-            return one.known_prefix
-        return tuple(frame.expand(query.rows[:1])[0, : frame.full_position(query.position)].tolist())
+    def _prefixes(one: _Live) -> frozenset[tuple[int, ...]]:
+        """What the rows of the pending query begin with; what was known before, where it is not about rows."""
+        query = one.query
+        if isinstance(query, Continue):
+            return _prefixes(one.task.problem, query.rows, query.rows.shape[1])
+        if isinstance(query, Score | Linearise | Slopes):
+            return _prefixes(one.task.problem, query.rows, query.position)
+        return one.known
 
     def _advance(self, one: _Live, answer: Answer) -> Iterator[Event]:
         """Hand `answer` to the search and take its next query; it leaves when it has none."""
@@ -332,6 +337,17 @@ def _with_best(progress: Progress, rows: Tensor, scores: Scores) -> Progress:
         return progress
     best = Best(tuple(rows[i].tolist()), float(scores.objective[i]), float(scores.logprob[i]), float(scores.margin[i]))
     return replace(progress, best=best)
+
+
+def _prefixes(problem: Problem, rows: Tensor, position: int) -> frozenset[tuple[int, ...]]:
+    """The distinct full ids before position `position` of rows ``(B, at least position)``."""
+    own = set(map(tuple, rows[:, :position].tolist()))
+    return frozenset(problem.objective.frame.beginning(ids) for ids in own)
+
+
+def _n_nodes(prefixes: Iterable[tuple[int, ...]]) -> int:
+    """Tokens that have to be fed for all prefixes, where what several begin with is fed once: nodes of their tree."""
+    return sum(len(b) - _n_common(a, b) for a, b in pairwise([(), *sorted(prefixes)]))
 
 
 def _n_common(a: Sequence[int], b: Sequence[int]) -> int:

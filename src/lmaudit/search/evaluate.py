@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,8 @@ from lmaudit.model.huggingface import Block, LanguageModel
 from lmaudit.model.scores import TokenScores
 from lmaudit.objectives import Objective
 from lmaudit.search.query import (
+    Continuation,
+    Continue,
     Evaluation,
     Gradients,
     Linearisation,
@@ -49,6 +52,8 @@ class Evaluator:
     def shape(self, problem: Problem, query: Query) -> Hashable:
         """Queries with equal shapes can be answered in one pass."""
         objective = problem.objective
+        if isinstance(query, Continue):
+            return Continue, len(objective.frame.before) + query.rows.shape[1]
         position = query.position if isinstance(query, Score | Linearise) else 0
         n_positions = objective.frame.n_prompt if isinstance(query, Slopes) else 1
         at = objective.frame.full_position(position)
@@ -57,8 +62,8 @@ class Evaluator:
     def cost(self, problem: Problem, query: Query) -> int:
         """Tokens through the model, forward and backward to the inputs counted alike, as if asked alone.
 
-        A prefix is counted once, where it grows: by the `Linearise` or `Score` that first needs it. This count is a
-        property of the search, not of what runs beside it.
+        Prefixes are not in it, and a `Continue` asks about nothing else: the driver counts them once, where they grow.
+        This count is a property of the search, not of what runs beside it.
         """
         frame = problem.objective.frame
         n_fed = frame.length - 1
@@ -78,9 +83,11 @@ class Evaluator:
             return self._linearise(asked)
         if kind is Slopes:
             return self._slopes(asked)
+        if kind is Continue:
+            return self._continue(asked)
         return self._relax(asked)
 
-    # ── the four kinds ───────────────────────────────────────────────────────────────────────────────
+    # ── the five kinds ───────────────────────────────────────────────────────────────────────────────
 
     def _block(self, asked: Sequence[Asked]) -> tuple[Block, list[int]]:
         """One block of all rows, and how many rows each query has."""
@@ -204,6 +211,22 @@ class Evaluator:
         self._check_finite(value.isfinite(), "logits")
         return Relaxation(value, slope.nan_to_num(posinf=0.0, neginf=0.0))
 
+    def _continue(self, asked: Sequence[Asked]) -> list[Answer]:
+        prefixes = [_beginnings(problem, query) for problem, query in asked]
+        rows = torch.cat(prefixes)
+        if rows.shape[1]:
+            logprobs = self.model.next_logprobs(rows)
+        else:  # no BOS, no prefix: there is nothing that a distribution could depend on
+            logprobs = torch.full((len(rows), len(self.model.embeddings)), torch.nan, device=rows.device)
+        parts = torch.split(logprobs, [len(prefix) for prefix in prefixes])
+        return [_or_error(self._continuation, part, rows.shape[1] > 0) for part in parts]
+
+    def _continuation(self, logprobs: Tensor, said: bool) -> Continuation:
+        known = ~logprobs.isnan().any(dim=1)
+        if said:
+            self._check_finite(known, "logits")
+        return Continuation(logprobs.where(known[:, None], -math.log(logprobs.shape[1])))
+
     def _check_finite(self, finite: Tensor, what: str) -> Tensor:
         """`finite` ``(B,)`` itself; counts the rows that are not, and raises when none is."""
         self.n_dropped_rows += int((~finite).sum())
@@ -213,6 +236,13 @@ class Evaluator:
                 "use --dtype float32 or --dtype bfloat16"
             )
         return finite
+
+
+def _beginnings(problem: Problem, query: Query) -> Tensor:
+    """``(B, P)``: the rows of a `Continue` behind what stands in front of every prompt."""
+    assert isinstance(query, Continue)
+    before = query.rows.new_tensor(problem.objective.frame.before).expand(len(query.rows), -1)
+    return torch.cat((before, query.rows), dim=1)
 
 
 def _with_output(weights: Tensor, query: Query) -> Tensor:

@@ -134,6 +134,30 @@ class Relaxation:
 
 
 @dataclass(frozen=True)
+class Continue:
+    """Ask what the model would say next behind beginnings of prompts.
+
+    Attributes:
+        rows: ``(B, i)`` int64, the first i tokens of a prompt each; i may be 0. What stands in front of every prompt
+            (BOS, chat template, fixed prefix) is not among them.
+    """
+
+    rows: Tensor
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """Distributions of the next token.
+
+    Attributes:
+        logprobs: ``(B, V)`` float32, log p(v | what stands in front of prompts, row); uniform where nothing stands
+            there at all, and where the model's logits are not finite.
+    """
+
+    logprobs: Tensor
+
+
+@dataclass(frozen=True)
 class Checkpoint:
     """Not a question: "from here I can be continued". The driver stores it and answers at once.
 
@@ -148,8 +172,8 @@ class Checkpoint:
     rows: Tensor
 
 
-Query = Score | Linearise | Slopes | Relax | Checkpoint
-Evaluation = Scores | Linearisation | Gradients | Relaxation | None
+Query = Score | Linearise | Slopes | Relax | Continue | Checkpoint
+Evaluation = Scores | Linearisation | Gradients | Relaxation | Continuation | None
 Search = Generator[Query, Evaluation, Tensor | None]
 """A running search. It returns the row ``(m+n,)`` that it found, or None when it gives up."""
 
@@ -180,3 +204,10 @@ def relax(soft: Tensor, output: Tensor) -> Generator[Query, Evaluation, Relaxati
     answer = yield Relax(soft, output)
     assert isinstance(answer, Relaxation)
     return answer
+
+
+def following(rows: Tensor) -> Generator[Query, Evaluation, Tensor]:
+    """Yield a `Continue` of `rows` ``(B, i)`` and return ``(B, V)``, log p of each next token."""
+    answer = yield Continue(rows)
+    assert isinstance(answer, Continuation)
+    return answer.logprobs

@@ -23,7 +23,7 @@ from lmaudit.constraints import Overlap, overlapping_ids
 from lmaudit.model.huggingface import LanguageModel
 from lmaudit.search.drive import Checkpointed, Driver, Finished, Searcher, Task
 from lmaudit.search.evaluate import Evaluator, Problem
-from lmaudit.search.query import Checkpoint, Evaluation, Linearise, Query, Relax, Score, Slopes
+from lmaudit.search.query import Checkpoint, Continue, Evaluation, Linearise, Query, Relax, Score, Slopes
 from lmaudit.search.verify import verify
 from lmaudit.store import Run, RunState
 from lmaudit.testing.joint import JOINT, SURPRISE, joint_audit
@@ -88,6 +88,9 @@ class OptimizerContract:
             if isinstance(query, Relax):
                 assert (query.soft[..., ~asked.space.allowed] == 0).all()
                 assert torch.allclose(query.soft.sum(-1), torch.ones(query.soft.shape[:2]), atol=1e-4)
+                continue
+            if isinstance(query, Continue):
+                assert asked.space.allowed[query.rows].all()
                 continue
             if isinstance(query, Score | Linearise | Slopes):
                 assert (query.rows[:, : query.position] == query.rows[0, : query.position]).all()
