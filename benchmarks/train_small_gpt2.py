@@ -40,7 +40,7 @@ from packaged_prose import documents, sentences
 
 END = "<|endoftext|>"
 HELD_OUT = 50  # every so-manieth document
-PEAK_RATE = 3e-3  # of AdamW; ten times that of GPT-2, as models so small bear it
+PEAK_RATE = 2e-3  # of AdamW; several times that of GPT-2, as models so small bear it
 CHECKPOINT_S = 120.0
 Ids = NDArray[np.uint16]
 
@@ -61,7 +61,7 @@ class Size:
     width: int = 256
     n_layers: int = 4
     n_context: int = 64
-    n_rows: int = 32
+    n_rows: int = 16
 
     def model(self, end: int) -> GPT2LMHeadModel:
         """An untrained model whose text ends with the token `end`."""

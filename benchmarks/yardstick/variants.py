@@ -1,0 +1,99 @@
+"""What is compared: searches by name. A new one is one line in `VARIANTS`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from lmaudit.errors import InputError, invalid
+from lmaudit.frame import Frame
+from lmaudit.model.huggingface import LanguageModel
+from lmaudit.optimizers import Arca, Gcg, Optimizer, RandomSearch
+from lmaudit.records import canonical_json
+
+WITHOUT_END = 100_000  # sweeps or steps; what ends a search is its budget of tokens
+
+
+@dataclass(frozen=True)
+class SetUp:
+    """What a variant spends once for a model, before its first search."""
+
+    tokens: int = 0
+    cpu_seconds: float = 0.0
+
+
+def nothing(_: LanguageModel) -> SetUp:
+    """For searches that start from nothing."""
+    return SetUp()
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A search to compare.
+
+    Attributes:
+        optimizer: its settings, with sweeps or steps beyond what any budget allows.
+        set_up: does what the model needs before its first search, or finds it done, and says what that costs.
+    """
+
+    optimizer: Optimizer
+    set_up: Callable[[LanguageModel], SetUp] = nothing
+
+    def hash(self, conditions: dict[str, Any]) -> str:
+        """Eight characters that change with the settings and with the conditions of the comparison."""
+        whole = canonical_json([self.optimizer.model_dump(mode="json"), conditions])
+        return hashlib.sha256(whole.encode()).hexdigest()[:8]
+
+
+VARIANTS: dict[str, Variant] = {
+    "arca": Variant(Arca(n_gradients=32, n_candidates=32, n_sweeps=WITHOUT_END)),  # the paper's settings
+    "random": Variant(RandomSearch(n_candidates=32, n_sweeps=WITHOUT_END)),
+    "gcg": Variant(Gcg(n_steps=WITHOUT_END)),
+    # what ARCA loses by looking at one row only, and by forgetting the token that is there
+    "arca-rows": Variant(Arca(n_sweeps=WITHOUT_END, every_row=True, keep_incumbent=True)),
+}
+
+
+class _Said(BaseModel):
+    """To read settings of any optimiser."""
+
+    model_config = ConfigDict(extra="forbid")
+    optimizer: Optimizer
+
+
+def from_json(said: str) -> dict[str, Variant]:
+    """A variant from e.g. ``{"name": "arca", "n_gradients": 4, "label": "few"}``, by its label or else its name.
+
+    Raises:
+        InputError: it is not JSON of an object, or not the settings of an optimiser.
+    """
+    try:
+        settings = json.loads(said)
+        optimizer = _Said(optimizer=settings).optimizer
+    except json.JSONDecodeError as error:
+        raise InputError(f"expected settings of an optimiser as a JSON object, got {said!r}: {error}") from error
+    except ValidationError as error:
+        raise invalid(error) from error
+    length = next((field for field in ("n_sweeps", "n_steps") if field in type(optimizer).model_fields), None)
+    if length and length not in settings:
+        optimizer = optimizer.model_copy(update={length: WITHOUT_END})
+    return {optimizer.label or f"{optimizer.name}-json": Variant(optimizer)}
+
+
+def budget(frame: Frame, n_sweeps: int) -> int:
+    """What ARCA with the paper's settings spends at most in `n_sweeps`: tokens, forward and backward counted alike.
+
+    An update at a position feeds 32 rows forward and backward for gradients, and 32 candidates forward; only what is
+    behind the shared prefix is fed, without the last output token. The prefix is fed once, as far as it grows.
+    """
+    arca = VARIANTS["arca"].optimizer
+    assert isinstance(arca, Arca)
+    rows = 2 * arca.n_gradients + arca.n_candidates
+    fed = [frame.length - 1 - frame.full_position(position) for position in range(frame.n_prompt)]
+    per_sweep = rows * sum(fed) + frame.n_prompt - 1  # the prefix grows by one token at each position but the first
+    return n_sweeps * per_sweep + frame.full_position(0)
