@@ -28,7 +28,7 @@ def _summary(one: dict[str, Any]) -> Iterator[str]:
         f"{one['dtype']} · overlap rule: {one['overlap']}"
     )
     yield f"full budget: what ARCA 32/32 spends on a target in {one['n_sweeps']} sweeps, tokens forward and backward"
-    yield "intervals: 95 %, targets resampled; against arca: same targets and seeds"
+    yield "[intervals]: 95 %, targets resampled; ×, − arca's: on the same targets and seeds; -: not defined"
     variants = one["variants"]
     sets_up = any(own["set_up_tokens"] for own in variants.values())
     for counted in SPREAD if sets_up else ("spread",):
@@ -51,18 +51,29 @@ def _success(variants: dict[str, Any], counted: str, level: str) -> Iterator[str
 
 
 def _against(variants: dict[str, Any], counted: str, level: str) -> Iterator[str]:
-    for name, own in variants.items():
-        pairs = own.get("against_arca", {})
-        if counted not in pairs:
-            continue
-        numbers = pairs[counted][level]
-        yield f"  {name} against arca, {pairs['n_paired_targets']} targets:"
-        yield f"    reaches arca's success at full budget with {_share(numbers['equal_success_at'])} of the budget"
-        for share in SHARES:
-            label = f"{100 * share:g}"
-            ratio, difference = numbers["solved_ratio"][label], numbers["solved_difference"][label]
-            yield f"    solved at {label} %: {_times(ratio)} arca's; {_points(difference)} points of all targets"
-        yield f"    area: {_times(numbers['area_ratio'])} arca's; difference {_plain(numbers['area_difference'])}"
+    """Three tables, each with a line for every variant that was run on a target of ARCA's."""
+    found = {name: own["against_arca"] for name, own in variants.items() if counted in own.get("against_arca", {})}
+    if not found:
+        return
+    numbers = {name: pairs[counted][level] for name, pairs in found.items()}
+    titles = [f"{100 * share:g} %" for share in SHARES]
+    for says, number, shown in (
+        ("× arca's", "solved_ratio", _ratio),
+        ("− arca's, in points", "solved_difference", _points),
+    ):
+        yield from _aligned(
+            [
+                [f"solved, {says}", *titles],
+                *([name, *map(shown, own[number].values())] for name, own in numbers.items()),
+            ]
+        )
+    rows = [["", "targets in common", "reaches arca's full-budget success with", "area, × arca's", "area, − arca's"]]
+    for name, own in numbers.items():
+        areas = [_ratio(own["area_ratio"]), _plain(own["area_difference"])]
+        rows.append(
+            [name, str(found[name]["n_paired_targets"]), f"{_share(own['equal_success_at'])} of the budget", *areas]
+        )
+    yield from _aligned(rows)
 
 
 def _groups(variants: dict[str, Any]) -> Iterator[str]:
@@ -79,7 +90,7 @@ def _groups(variants: dict[str, Any]) -> Iterator[str]:
 def _costs(variants: dict[str, Any]) -> Iterator[str]:
     yield ""
     yield "what was spent; a search that succeeds stops"
-    rows = [["", "tokens", "CPU-seconds", "of arca's", "set-up tokens", "set-up CPU-s", "mean best log p", "errors"]]
+    rows = [["", "tokens", "CPU-seconds", "× arca's", "set-up tokens", "set-up CPU-s", "mean best log p", "errors"]]
     for name, own in variants.items():
         ratio = own.get("against_arca", {}).get("cpu_seconds_ratio")
         best = own["mean_best_logprob"]
@@ -88,7 +99,7 @@ def _costs(variants: dict[str, Any]) -> Iterator[str]:
                 name,
                 f"{own['tokens']:,}",
                 f"{own['cpu_seconds']:.1f}",
-                _times(ratio) if ratio else "-",
+                _ratio(ratio) if ratio else "-",
                 f"{own['set_up_tokens']:,}",
                 f"{own['set_up_cpu_seconds']:.1f}",
                 "-" if best is None else f"{best:.2f}",
@@ -101,8 +112,8 @@ def _costs(variants: dict[str, Any]) -> Iterator[str]:
 # ── numbers ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _times(estimate: dict[str, float | None]) -> str:
-    return _with_interval(estimate, lambda value: f"{value:.2f}") + " ×"
+def _ratio(estimate: dict[str, float | None]) -> str:
+    return _with_interval(estimate, lambda value: f"{value:.2f}")
 
 
 def _points(estimate: dict[str, float | None]) -> str:
@@ -120,7 +131,7 @@ def _share(estimate: dict[str, float | None]) -> str:
 def _with_interval(estimate: dict[str, float | None], shown: Any) -> str:
     value, low, high = estimate["value"], estimate["low"], estimate["high"]
     if value is None:
-        return "undefined"
+        return "-"
     return shown(value) if low is None or high is None else f"{shown(value)} [{shown(low)}, {shown(high)}]"
 
 
