@@ -19,6 +19,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -101,8 +102,8 @@ def report(paths: list[Path], *, as_json: bool) -> None:
     print(json.dumps(found, indent=2) if as_json else as_text(found))
 
 
-def arguments() -> argparse.Namespace:
-    """The command line."""
+def arguments(words: Sequence[str] | None) -> argparse.Namespace:
+    """What the command line says; None: that of this process."""
     parser = argparse.ArgumentParser(description="How many targets searches solve for the same tokens.")
     add: Any = parser.add_argument
     add("--model", default="smollm2", help="smollm2, or a model folder")
@@ -125,20 +126,20 @@ def arguments() -> argparse.Namespace:
     add("--data", type=Path, default=DATA, help="folder of the lists of targets")
     add("--summary", type=Path, nargs="+", help="run nothing, sum these files up")
     add("--json", action="store_true", help="the summary as JSON")
-    options = parser.parse_args()
+    options = parser.parse_args(words)
     if options.quick:
         options.per_group, options.neutral = QUICK
     return options
 
 
-def main() -> int:
+def main(words: Sequence[str] | None = None) -> int:
     """Run and sum up; 2 where something cannot be used."""
-    options = arguments()
+    options = arguments(words)
     torch.set_num_threads(options.threads)
     try:
         if not options.summary:
             run(options)
-        report(options.summary or [options.store], as_json=options.json)
+        report(options.summary or [path for path in [options.store] if path.exists()], as_json=options.json)
     except LmauditError as error:
         say(f"error: {error}")
         return 2
