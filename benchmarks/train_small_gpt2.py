@@ -192,12 +192,12 @@ class Training:
             )
         rows = self._rows(ids)
         loss = self._loss(rows)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]  # torch ships no type for it
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         self.n_steps += 1
-        return float(loss)
+        return float(loss.detach())
 
     def _rows(self, ids: Ids) -> Tensor:
         """``(n_rows, n_context + 1)`` windows, the same for a step whatever was stopped before."""

@@ -163,14 +163,27 @@ def _statistics(pairs: Pairs) -> dict[tuple[str, ...], Statistic]:
         for level in LEVELS:
             at = partial(share_at_success, level=level, counted=counted)
             place = (counted, level)
-            area = pairs.both(lambda result, at=at: _area(at(result)))
+            area = pairs.both(partial(_area_of, at=at))
             found |= {(*place, "area_ratio"): Sums(area, _ratio), (*place, "area_difference"): Sums(area, _difference)}
             for share in SHARES:
-                solved = pairs.both(lambda result, at=at, share=share: float(at(result) <= share))
+                solved = pairs.both(partial(_solved_by, at=at, share=share))
                 found[*place, "solved_ratio", _label(share)] = Sums(solved, _ratio)
                 found[*place, "solved_difference", _label(share)] = Sums(solved, _difference)
             found[*place, "equal_success_at"] = _equal_success(pairs, at)
     return found
+
+
+ShareAt = Callable[[Result], float]
+"""`share_at_success` of a level and a way to count set-up."""
+
+
+def _area_of(result: Result, at: ShareAt) -> float:
+    return _area(at(result))
+
+
+def _solved_by(result: Result, at: ShareAt, share: float) -> float:
+    """1 for a search that had succeeded when it had spent `share` of its budget, else 0."""
+    return float(at(result) <= share)
 
 
 def _ratio(sums: Array) -> Array:
@@ -182,11 +195,11 @@ def _difference(sums: Array) -> Array:
     return (sums[:, 0] - sums[:, 1]) / sums[:, 2]
 
 
-def _equal_success(pairs: Pairs, at: Callable[[Result], float]) -> Sums:
+def _equal_success(pairs: Pairs, at: ShareAt) -> Sums:
     """The smallest share of the budget at which the variant has solved as many as ARCA with all of it."""
-    arca = pairs.mean(pairs.arca, lambda result: float(at(result) <= 1))
+    arca = pairs.mean(pairs.arca, partial(_solved_by, at=at, share=1.0))
     taken = sorted({at(result) for results in pairs.own for result in results if at(result) <= 1})
-    columns = [pairs.mean(pairs.own, lambda result, share=share: float(at(result) <= share)) for share in taken]
+    columns = [pairs.mean(pairs.own, partial(_solved_by, at=at, share=share)) for share in taken]
 
     def finish(sums: Array) -> Array:
         reached = sums[:, 1:] >= sums[:, :1] - _ROUNDING
