@@ -215,7 +215,8 @@ class Training:
         length = self.size.n_context + 1
         n_rows = min(n_rows, len(ids) // length)
         rows = torch.from_numpy(ids[: n_rows * length].reshape(n_rows, length).astype(np.int64))
-        losses = [float(self._loss(part)) * len(part) for part in rows.split(self.size.n_rows)]
+        parts = [rows[i : i + self.size.n_rows] for i in range(0, n_rows, self.size.n_rows)]
+        losses = [float(self._loss(part)) * len(part) for part in parts]
         return math.exp(sum(losses) / n_rows)
 
 

@@ -61,14 +61,12 @@ Searches = dict[tuple[str, int], Result]
 
 
 def _by_variant(results: Sequence[Result]) -> dict[str, Searches]:
-    """By name; where results of one name have several settings, by name and hash."""
-    hashes: dict[str, set[str]] = defaultdict(set)
-    for result in results:
-        hashes[result.variant].add(result.settings)
+    """By name; where results of one name have several settings, the last keep the name, and others have their hash."""
+    last = {result.variant: result.settings for result in results}
     found: dict[str, Searches] = defaultdict(dict)
     for result in results:
-        several = len(hashes[result.variant]) > 1
-        name = f"{result.variant} {result.settings}" if several else result.variant
+        is_last = result.settings == last[result.variant]
+        name = result.variant if is_last else f"{result.variant} {result.settings}"
         found[name][result.target, result.seed] = result
     return dict(found)
 
