@@ -9,7 +9,7 @@ with the paper's settings (32 gradients, 32 candidates) spends at most in `--swe
 1 and a token backward to the inputs 1. Targets are toxic comments and names of senators (`shared/data`, regrouped by
 the model's own tokens) and neutral ones (`search_quality_targets.txt`). Whatever is tuned is tuned on `--half dev`;
 `--half final` is for claims. The defaults, m = 3 and 12 sweeps over 44 targets, are about 0.6 million tokens a variant:
-8 minutes of one core for SmolLM2 in bfloat16. At `--prompt-length 6` take `--sweeps 4` for about 15 minutes. A run can
+10 minutes of one core for SmolLM2 in bfloat16. At `--prompt-length 6` take `--sweeps 4` for about 15 minutes. A run can
 be split (`--part 1/2`, `--part 2/2`), stopped (`--minutes`, or by a kill) and called again: searches that are in the
 store are not run again, unless the settings of their variant changed.
 """
