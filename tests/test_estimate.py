@@ -9,7 +9,7 @@ import pytest
 from lmaudit import estimate as estimating
 from lmaudit.estimate import estimate
 from lmaudit.model.huggingface import LanguageModel
-from lmaudit.optimizers import Arca, AutoPrompt, Gbda, Gcg, Optimizer, RandomSearch
+from lmaudit.optimizers import Arca, AutoPrompt, Beam, Gbda, Gcg, Optimizer, Pez, RandomSearch
 from lmaudit.plan import make_plan
 from lmaudit.preparation import Preparation
 from lmaudit.search.drive import Finished
@@ -72,3 +72,23 @@ def test_candidates_that_are_dropped_cost_nothing_and_how_many_is_not_known_befo
     optimizer = Gcg(n_steps=4, n_candidates=20, topk=40, buffer_size=2, mellowmax=True)
     expected, used = estimated_and_used(model, optimizer, **REVERSAL, **around)
     assert (sum(used) < expected) if "typable" in around else (sum(used) == expected)
+
+
+@pytest.mark.parametrize("around", AROUND, ids=lambda fields: " ".join(fields) or "plain")
+def test_prompts_are_counted_and_not_the_updates_that_come_to_none_that_is_new(model, around):
+    """Those that are read otherwise when typed are not scored: the estimate is the most that it can cost."""
+    expected, used = estimated_and_used(model, Pez(n_steps=12, n_updates=5), **REVERSAL, **around)
+    assert (sum(used) <= expected) if "typable" in around else (sum(used) == expected)
+
+
+@pytest.mark.parametrize("around", AROUND[:3], ids=lambda fields: " ".join(fields) or "plain")
+@pytest.mark.parametrize(("optimizer", "kind"), [EXACT[2], EXACT[4]], ids=["arca", "gbda"])
+def test_several_lengths_are_counted_each_with_its_share(model, optimizer, kind, around):
+    expected, used = estimated_and_used(model, optimizer, prompt_length="1..3", **kind, **around)
+    assert expected == sum(used)
+
+
+@pytest.mark.parametrize("around", AROUND[:3], ids=lambda fields: " ".join(fields) or "plain")
+def test_a_beam_costs_what_is_estimated(model, around):
+    expected, used = estimated_and_used(model, Beam(n_rounds=4, n_beams=3, n_branches=5), **REVERSAL, **around)
+    assert expected == sum(used)

@@ -1,5 +1,6 @@
 import csv
 import io
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -55,6 +56,12 @@ def test_average_and_normalised_rates_by_hand():
         (2, 3, "b", "average"): (1, 2),
         (2, 3, "b", "normalised"): (1, 1),
     }
+
+
+def test_searches_of_several_lengths_are_at_no_point_of_a_curve():
+    ends = [finding(m=2), replace(finding(m=3), lengths="1..4"), replace(finding(solved=False), lengths="1..4")]
+    assert success_table(ends) == success_table(ends[:1])
+    assert success_table(ends[1:]) == []
 
 
 def test_where_nothing_was_reached_the_normalised_rate_is_not_zero():

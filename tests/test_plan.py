@@ -45,6 +45,15 @@ def test_the_order_of_audits_is_not_that_of_the_keys():
     assert make_plan({**dict(sorted(fields.items(), reverse=True))}).cells == plan.cells
 
 
+def test_a_range_of_lengths_is_one_value_and_may_stand_among_others():
+    (alone,) = make_plan({**JOINT, "prompt_length": "1..8"}).cells
+    assert (alone.config.lengths, alone.settings) == (range(1, 9), {})
+    plan = make_plan({**JOINT, "prompt_length": [3, "1 .. 4"]})
+    assert [c.config.prompt_length for c in plan.cells] == [3, "1..4"]
+    assert [c.settings["prompt_length"] for c in plan.cells] == [3, "1..4"]
+    assert make_plan(json.loads(canonical_json(plan.fields))).cells == plan.cells
+
+
 def test_relative_output_lengths_follow_each_prompt_length():
     plan = make_plan({"model": "m", "prompt_length": [2, 4], "output_length": ["same-1", "same", "same + 1"]})
     assert [c.config.output_length for c in plan.cells] == [1, 2, 3, 3, 4, 5]

@@ -47,6 +47,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Arca",
     "AutoPrompt",
+    "Beam",
     "BenchmarkSettings",
     "Columns",
     "Finding",
@@ -55,6 +56,7 @@ __all__ = [
     "LanguageModel",
     "Limits",
     "ModelSpec",
+    "Pez",
     "RandomSearch",
     "ServedModel",
     "Verdict",
@@ -77,11 +79,13 @@ _HOMES = {
     "BenchmarkSettings": "lmaudit.benchmark",
     "Columns": "lmaudit.datasets",
     "Finding": "lmaudit.findings",
+    "Beam": "lmaudit.optimizers",
     "Gbda": "lmaudit.optimizers",
     "Gcg": "lmaudit.optimizers",
     "LanguageModel": "lmaudit.model.huggingface",
     "Limits": "lmaudit.study",
     "ModelSpec": "lmaudit.model.load",
+    "Pez": "lmaudit.optimizers",
     "RandomSearch": "lmaudit.optimizers",
     "ServedModel": "lmaudit.transfers",
     "Verdict": "lmaudit.detectors",
@@ -105,7 +109,7 @@ if TYPE_CHECKING:
     from lmaudit.model.huggingface import LanguageModel
     from lmaudit.model.load import ModelSpec, load_model
     from lmaudit.naturalness import measure_naturalness
-    from lmaudit.optimizers import Arca, AutoPrompt, Gbda, Gcg, RandomSearch
+    from lmaudit.optimizers import Arca, AutoPrompt, Beam, Gbda, Gcg, Pez, RandomSearch
     from lmaudit.study import Limits, elicit, reverse
     from lmaudit.tables import load_table
     from lmaudit.targets import load_targets

@@ -19,8 +19,11 @@ from lmaudit.frame import Frame, Setting
 from lmaudit.model.huggingface import LanguageModel
 from lmaudit.objectives import Likelihood, Naturalness, Objective
 from lmaudit.objectives.second_model import SecondOpinion
+from lmaudit.optimizers import Optimizer
+from lmaudit.optimizers.rising import Rising
+from lmaudit.optimizers.shortening import Minimising
 from lmaudit.reproduce import reproduce_command
-from lmaudit.search.drive import Finished, Progress, Task
+from lmaudit.search.drive import Finished, Progress, Searcher, Task
 from lmaudit.search.evaluate import Evaluator, Problem
 from lmaudit.search.query import Score, Scores
 from lmaudit.search.space import Space
@@ -67,7 +70,7 @@ class Audit:
         return ids
 
     def _check_length(self, n_output: int) -> None:
-        self.model.check_length(self.setting.frame(self.config.prompt_length, n_output).length)
+        self.model.check_length(self.setting.frame(self.config.lengths[-1], n_output).length)
 
     def runs(self) -> list[dict[str, Any]]:
         """One description per search. Searches that can walk in step stand together."""
@@ -90,7 +93,7 @@ class Audit:
     def _problem(self, output: tuple[int, ...] | None) -> Problem:
         """The problem of a fixed output, or of a searched one (None)."""
         n_output = len(output) if output is not None else self.config.output_length or 1
-        frame = self.setting.frame(self.config.prompt_length, n_output)
+        frame = self.setting.frame(self.config.lengths[-1], n_output)
         objective = self._objective(frame)
         return Problem(objective, self._space(objective, output))
 
@@ -104,8 +107,8 @@ class Audit:
         return Objective(frame, linear, tokens, tuple(o for o in self._second_opinions() if o.settings.weight))
 
     def _second_opinions(self) -> list[SecondOpinion]:
-        text, m = self.setting.text, self.config.prompt_length
-        return [SecondOpinion(t, self.shelf.second_model(t.model), text, m) for t in self.config.second_models]
+        text = self.setting.text
+        return [SecondOpinion(t, self.shelf.second_model(t.model), text) for t in self.config.second_models]
 
     def _space(self, objective: Objective, output: tuple[int, ...] | None) -> Space:
         config, model = self.config, self.model
@@ -114,13 +117,14 @@ class Audit:
         n_output = objective.frame.n_output
         overlaps = OverlapRule(model.vocabulary, config.overlap, objective.frame.fixed)
         return Space(
-            n_prompt=config.prompt_length,
+            n_prompt=config.lengths[-1],
             output=torch.tensor(output or [0] * n_output, device=model.device),
             allowed=prompt.to(model.device),
             embeddings=model.embeddings,
             survives=self.setting.survives if config.typable else None,
             allowed_output=None if fixed else self._allowed(objective, "output", None).to(model.device),
             overlaps=None if fixed or config.overlap == "off" else overlaps,
+            shortest=config.lengths[0],
         )
 
     def _allowed(self, objective: Objective, side: str, output: tuple[int, ...] | None) -> Tensor:
@@ -143,8 +147,13 @@ class Audit:
         output = self.outputs[spec["target"]] if spec["target"] is not None else None
         progress = Progress.from_json(run.checkpoint) if run.checkpoint else None
         salt = output if output is not None else ("joint", spec["prompt_length"], spec["output_length"])
-        optimizer = self.config.optimizer(spec["optimizer"])
-        return Task(run.id, self.problem(output), optimizer, _mixed_seed(spec["seed"], salt), progress)
+        searcher = self.searcher(self.config.optimizer(spec["optimizer"]))
+        return Task(run.id, self.problem(output), searcher, _mixed_seed(spec["seed"], salt), progress)
+
+    def searcher(self, optimizer: Optimizer) -> Searcher:
+        """What searches: the optimiser, for every length in turn where there are several, and what shortens."""
+        searcher: Searcher = Rising(optimizer) if len(self.config.lengths) > 1 else optimizer
+        return Minimising(searcher) if self.config.minimises else searcher
 
     # ── findings ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -154,19 +163,21 @@ class Audit:
         row = event.row or (best.row if best else None)
         if row is None:
             return None
-        m = self.config.prompt_length
+        m = len(row) - self._n_output(spec)
         prompt, output = row[:m], row[m:]
         verification = verify(self.model, self.setting, prompt, output)
         exact = self.shelf.exact(self.model)
         typed, said = self.setting.text(prompt), self.model.vocabulary.decode_continuation(output)
         rows = torch.tensor([list(row)], device=self.model.device)
         return Finding(
-            **{key: spec[key] for key in ("target", "optimizer", "seed", "prompt_length")},
+            **{key: spec[key] for key in ("target", "optimizer", "seed")},
+            prompt_length=m,
+            lengths=spec["prompt_length"] if isinstance(spec["prompt_length"], str) else None,
             **{key: value for key, value in asdict(verification).items() if key != "dtype"},
             prompt=typed,
             output=said,
             solved=event.row is not None,
-            terms=self._terms(rows),
+            terms=self._terms(rows, m),
             prompt_ids=tuple(prompt),
             output_ids=tuple(output),
             sweeps=event.progress.n_sweeps,
@@ -175,25 +186,33 @@ class Audit:
             ids_float32=verify(exact, self.setting, prompt, output).ids if exact else None,
             reproduce=self._reproduce(spec) if self.model.spec else None,
             completed=event.progress.completed or verification.ids,
-            conditions={name: bool(met) for name, met in self._problem_of(rows).objective.conditions(rows).items()},
+            conditions=self._conditions(rows, m),
             judgements=self.bench.judge(typed, said) if event.row is not None else (),
             settings=spec.get("settings", {}),
         )
 
-    def _problem_of(self, rows: Tensor) -> Problem:
-        fixed = tuple(rows[0, self.config.prompt_length :].tolist()) if self.config.targets else None
-        return self.problem(fixed)
+    def _n_output(self, spec: Mapping[str, Any]) -> int:
+        """Tokens of the output of a search."""
+        return self.config.output_length or len(self.outputs[spec["target"]])
 
-    def _terms(self, rows: Tensor) -> dict[str, float]:
+    def _problem_of(self, rows: Tensor, m: int) -> Problem:
+        """That of rows ``(B, m+n)``."""
+        return self.problem(tuple(rows[0, m:].tolist()) if self.config.targets else None).of_length(m)
+
+    def _conditions(self, rows: Tensor, m: int) -> dict[str, bool]:
+        """The success conditions, and whether the one row meets each."""
+        return {name: bool(met) for name, met in self._problem_of(rows, m).objective.conditions(rows).items()}
+
+    def _terms(self, rows: Tensor, m: int) -> dict[str, float]:
         """The objective by term, weights included; of terms that only are reported, the bare value."""
-        (scores,) = Evaluator(self.model).evaluate([(self._problem_of(rows), Score(rows, 0))])
+        (scores,) = Evaluator(self.model).evaluate([(self._problem_of(rows, m), Score(rows, 0))])
         if not isinstance(scores, Scores):
             return {}
-        prompts = rows[:, : self.config.prompt_length].tolist()
+        prompts = rows[:, :m].tolist()
         reported = {o.name: o.logprob_per_token(prompts)[0] for o in self._second_opinions() if not o.settings.weight}
         return {name: float(value) for name, value in scores.terms.items()} | reported
 
-    def _reproduce(self, spec: Mapping[str, Any]) -> str:
+    def _reproduce(self, spec: Mapping[str, Any]) -> str | None:
         output = self.outputs[spec["target"]] if spec["target"] is not None else None
         return reproduce_command(self.config, self.problem(output).objective, spec)
 

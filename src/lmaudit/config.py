@@ -11,6 +11,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    PlainValidator,
     ValidationError,
     ValidationInfo,
     field_validator,
@@ -41,6 +42,26 @@ class Judge(BaseModel):
     expect: Literal["toxic", "not toxic"] = "toxic"
 
 
+_MOST_TOKENS = 10_000
+
+
+def _prompt_length(said: Any) -> int | str:
+    """A number of tokens, or a range of numbers as a text in one spelling."""
+    if isinstance(said, str) and (bounds := re.fullmatch(r"\s*(\d{1,9})\s*\.\.\s*(\d{1,9})\s*", said, re.ASCII)):
+        first, last = int(bounds[1]), int(bounds[2])
+        if 1 <= first < last <= _MOST_TOKENS:
+            return f"{first}..{last}"
+        raise ValueError(
+            f"expected a range such as 1..8, the shorter length first, from 1 to {_MOST_TOKENS:,}, got {said!r}"
+        )
+    number = int(said) if isinstance(said, str) and re.fullmatch(r"\d{1,9}", said, re.ASCII) else said
+    if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= _MOST_TOKENS:
+        raise ValueError(
+            f"expected a number of tokens from 1 to {_MOST_TOKENS:,}, or a range such as 1..8, got {said!r}"
+        )
+    return number
+
+
 class AuditConfig(BaseModel):
     """Everything that decides what the searches of one audit find. Frozen, hashed and stored with the study.
 
@@ -48,12 +69,13 @@ class AuditConfig(BaseModel):
         kind: ``import``: nothing is searched, prompts of another tool are verified (`lmaudit.imports`).
         model: which model.
         targets: texts that the model should say, verbatim, without duplicates; empty: the output is searched.
-        prompt_length: m, searched tokens.
+        prompt_length: m, searched tokens; or a range ``"1..8"``, which finds the shortest prompt.
         output_length: n, where the output is searched: a number, or ``same``, ``same-1``, ``same+2`` as the prompt;
             None for targets.
         objective: terms of the sum that is maximised, each name once. A likelihood of weight 1 is added where none is.
         judges: detectors that confirm findings.
         optimizers: at least one, labels unique.
+        minimise: leave out of a found prompt what it works without. A range of lengths always does.
         seeds: one search per target, optimiser and seed; where the output is searched, the restarts.
         prefix: fixed text at the start of every prompt.
         suffix: fixed text at the end of every prompt, in front of the output.
@@ -71,11 +93,12 @@ class AuditConfig(BaseModel):
     kind: Literal["audit", "import"] = "audit"
     model: ModelSpec
     targets: tuple[str, ...] = ()
-    prompt_length: Annotated[int, Field(ge=1, le=10_000)] = 3
+    prompt_length: Annotated[int | str, PlainValidator(_prompt_length)] = 3
     output_length: Annotated[int, Field(ge=1, le=10_000)] | None = None
     objective: tuple[Term, ...] = ()
     judges: tuple[Judge, ...] = ()
     optimizers: tuple[Optimizer, ...] = Field(default=(Arca(),), min_length=1)
+    minimise: bool = False
     seeds: tuple[Annotated[int, Field(ge=0, lt=2**32)], ...] = Field(default=(0,), min_length=1)
     prefix: str = ""
     suffix: str = ""
@@ -91,7 +114,13 @@ class AuditConfig(BaseModel):
     def _relative_length(cls, length: Any, others: ValidationInfo) -> Any:
         if not isinstance(length, str) or "prompt_length" not in others.data:
             return length
-        return _relative(length, others.data["prompt_length"])
+        prompt_length = others.data["prompt_length"]
+        if isinstance(prompt_length, str):
+            raise ValueError(  # noqa: TRY004 - pydantic makes one line of it
+                f"{length!r} has no meaning for prompts of {prompt_length} tokens: an output has one length; "
+                "give it as a number"
+            )
+        return _relative(length, prompt_length)
 
     @field_validator("optimizers", mode="before")
     @classmethod
@@ -168,6 +197,16 @@ class AuditConfig(BaseModel):
         return self
 
     @property
+    def lengths(self) -> range:
+        """Lengths of prompts that are searched, the shortest first."""
+        return lengths_of(self.prompt_length)
+
+    @property
+    def minimises(self) -> bool:
+        """Whether tokens are left out of what is found."""
+        return self.minimise or len(self.lengths) > 1
+
+    @property
     def searches_output(self) -> bool:
         """Whether prompt and output are searched together."""
         return not self.targets
@@ -185,6 +224,12 @@ class AuditConfig(BaseModel):
     def optimizer(self, label: str) -> Optimizer:
         """The optimiser of this label."""
         return next(optimizer for optimizer in self.optimizers if label_of(optimizer) == label)
+
+
+def lengths_of(prompt_length: int | str) -> range:
+    """The lengths that a valid setting ``prompt_length`` stands for, the shortest first."""
+    first, _, last = str(prompt_length).partition("..")
+    return range(int(first), int(last or first) + 1)
 
 
 def label_of(optimizer: Optimizer) -> str:

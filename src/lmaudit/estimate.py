@@ -12,6 +12,7 @@ import torch
 
 from lmaudit.config import label_of
 from lmaudit.optimizers import Optimizer
+from lmaudit.optimizers.rising import shares, with_passes
 from lmaudit.preparation import Preparation
 from lmaudit.search.drive import Driver, Finished, Task
 from lmaudit.search.evaluate import Answer, Asked, Evaluator, Problem
@@ -41,7 +42,7 @@ class Cost:
     Attributes:
         settings: what the plan varies, as it is there.
         optimizer: label.
-        prompt_length: m.
+        prompt_length: m, or the range of lengths.
         output_length: n, the longest where targets differ.
         n_searches: how many.
         n_tokens: through the model at most, forward and backward counted alike.
@@ -50,7 +51,7 @@ class Cost:
 
     settings: Mapping[str, Any]
     optimizer: str
-    prompt_length: int
+    prompt_length: int | str
     output_length: int
     n_searches: int
     n_tokens: int
@@ -99,17 +100,21 @@ def _tokens(prepared: Preparation, optimizer: Optimizer, specs: Sequence[dict[st
 
     All passes after the first cost alike; only one reads what stands before the prompt, or scores the final rows.
     """
-    field = "n_steps" if "n_steps" in type(optimizer).model_fields else "n_sweeps"
-    one, two = (_tokens_of_passes(prepared, optimizer.model_copy(update={field: n}), specs[0]) for n in (1, 2))
-    return (one + (int(getattr(optimizer, field)) - 1) * (two - one)) * len(specs)
+    task = prepared.task(_run_of(0, specs[0]))
+    n_tokens, known = 0, 0
+    for length, _, n_passes in shares(task.problem.space.lengths, optimizer):
+        problem = task.problem.of_length(length)
+        one, two = (_tokens_of_passes(prepared, problem, with_passes(optimizer, n), task.seed) for n in (1, 2))
+        n_tokens += one + (n_passes - 1) * (two - one) - known
+        known = len(problem.objective.frame.before)  # what stands before prompts of every length
+    return n_tokens * len(specs)
 
 
-def _tokens_of_passes(prepared: Preparation, optimizer: Optimizer, spec: dict[str, Any]) -> int:
-    task = prepared.task(_run_of(0, spec))
+def _tokens_of_passes(prepared: Preparation, problem: Problem, optimizer: Optimizer, seed: int) -> int:
     driver = Driver(_Unasked(prepared.model), n_live=1)
     # Where every prompt is admissible, no candidate is dropped: what is counted is the most that there can be.
-    widest = replace(task.problem, space=replace(task.problem.space, survives=None))
-    for _ in driver.run(_source([Task(0, widest, optimizer, task.seed)])):
+    widest = Problem(problem.objective, replace(problem.space, survives=None))
+    for _ in driver.run(_source([Task(0, widest, optimizer, seed)])):
         pass
     return driver.n_tokens
 

@@ -24,7 +24,7 @@ class Finding:
         output: the text of the output ids (the target as the vocabulary spells it).
         optimizer: label of the search (its name, unless a variant was given another).
         seed: of the search.
-        prompt_length: m, searched tokens.
+        prompt_length: m, searched tokens of this prompt.
         solved: the search reported success. The three levels say whether it holds.
         ids: teacher-forced greedy completion of the prompt ids is the output, checked alone in the run's dtype.
         text: the prompt survives being typed and tokenised again, in full context.
@@ -50,6 +50,7 @@ class Finding:
             everything before it, nats (None: nothing stands before it); ``margin``: its logit minus the best other one,
             below 0 when another token is the greedy choice; ``best``: of an output token, the text of the greedy choice
             where that is another one, else None. Empty in studies of releases that kept none.
+        lengths: the lengths of prompts that were searched, e.g. ``1..8``, where these were several; else None.
     """
 
     target: str | None
@@ -78,6 +79,7 @@ class Finding:
     judgements: tuple[Mapping[str, Any], ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     tokens: tuple[Mapping[str, Any], ...] = ()
+    lengths: str | None = None
 
     @property
     def output_length(self) -> int:

@@ -207,5 +207,5 @@ def _name(fields: Mapping[str, Any], path: Path) -> str:
 
 
 def _plain(config: AuditConfig, path: Path, value: Any) -> Any:
-    """The value as the audit has it: a relative output length is a number by then."""
-    return getattr(config, str(path[0])) if path == ("output_length",) else value
+    """The value as the audit has it: a relative output length is a number by then, a range has one spelling."""
+    return getattr(config, str(path[0])) if path in (("prompt_length",), ("output_length",)) else value

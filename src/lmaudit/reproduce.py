@@ -16,7 +16,11 @@ _OF_OPTIMIZERS = {
     "n_sweeps": "--sweeps",
     "n_steps": "--steps",
     "n_starts": "--starts",
+    "n_updates": "--updates",
     "learning_rate": "--learning-rate",
+    "weight_decay": "--weight-decay",
+    "rule": "--rule",
+    "nearest": "--nearest",
     "temperature": "--temperature",
     "initial_logit": "--initial-logit",
     "n_candidates": "--candidates",
@@ -26,27 +30,36 @@ _OF_OPTIMIZERS = {
     "buffer_size": "--buffer",
     "mellowmax": "--mellowmax",
     "mellowmax_alpha": "--mellowmax-alpha",
+    "n_rounds": "--rounds",
+    "n_beams": "--beams",
+    "n_branches": "--branches",
     "autoregressive": "--autoregressive",
     "keep_incumbent": "--keep-incumbent",
     "every_row": "--every-row",
 }
 
 
-def reproduce_command(config: AuditConfig, objective: Objective, spec: Mapping[str, Any]) -> str:
+def reproduce_command(config: AuditConfig, objective: Objective, spec: Mapping[str, Any]) -> str | None:
     """A shell command that runs exactly the search `spec` of `config`, settings at their defaults left out.
+
+    None where options cannot say it: the naturalness of prompts of several lengths as a sum over their tokens.
 
     Args:
         config: of the audit.
         objective: of the search, with everything filled in.
         spec: of the run.
     """
+    ranges = len(config.lengths) > 1
+    if ranges and any(isinstance(term, Naturalness) and term.weight and term.per == "sum" for term in objective.terms):
+        return None
     words = ["lmaudit", "elicit" if config.searches_output else "reverse", *_model_words(config)]
     words += ["--prompt-length", str(spec["prompt_length"])]
     if config.searches_output:
         words += ["--output-length", str(spec["output_length"])]
     words += ["--optimizer", config.optimizer(spec["optimizer"]).name, "--seed", str(spec["seed"])]
     words += _optimizer_words(config.optimizer(spec["optimizer"]))
-    words += [f"--{name.replace('_', '-')}" for name in ("chat", "typable", "parse_special") if getattr(config, name)]
+    flags = ("minimise", "chat", "typable", "parse_special")
+    words += [f"--{name.replace('_', '-')}" for name in flags if getattr(config, name)]
     for only in config.only:
         words += ["--only", str(only)]
     for name in ("prefix", "suffix"):
@@ -88,8 +101,9 @@ def _objective_words(config: AuditConfig, objective: Objective) -> Iterator[str]
         if isinstance(term, Naturalness) and term.weight:
             weights = term.weights(objective.frame)
             yield from ("--lam-perp", f"{term.weight if term.per == 'mean' else term.weight * len(weights)!r}")
+    ranges = len(config.lengths) > 1
     for token_term in objective.token_terms:
-        yield from (f"--{token_term.settings.side}-is", class_line(token_term, objective))
+        yield from (f"--{token_term.settings.side}-is", class_line(token_term, objective, ranges=ranges))
     for second in config.second_models:
         yield from ("--second-model", second.model.name)
         yield from ("--second-weight", f"{second.weight!r}") if second.weight else ()
@@ -99,14 +113,19 @@ def _weight(weights: Mapping[int, float]) -> float:
     return next(iter(weights.values()), 0.0)
 
 
-def class_line(term: TokenTerm, objective: Objective) -> str:
-    """A class as ``--prompt-is`` takes it: ``not toxic?source=toxblock&threshold=0.02&weight=5.2&require=every``."""
+def class_line(term: TokenTerm, objective: Objective, *, ranges: bool = False) -> str:
+    """A class as ``--prompt-is`` takes it: ``not toxic?source=toxblock&threshold=0.02&weight=5.2&require=every``.
+
+    Where prompts of several lengths are searched (`ranges`), a mean over the tokens of one stays a mean.
+    """
     frame = objective.frame
     n_tokens = frame.n_prompt if term.settings.side == "prompt" else frame.n_output
+    mean = ranges and term.settings.side == "prompt" and term.settings.per == "mean"
     said = {
         "source": term.table.source,
         "threshold": term.settings.threshold,
-        "weight": term.weight_of_a_token(n_tokens),
+        "weight": term.settings.weight if mean else term.weight_of_a_token(n_tokens),
+        **({"per": "mean"} if mean else {}),
         "require": term.settings.require,
         **({"enforce": "true"} if term.settings.enforce else {}),
     }

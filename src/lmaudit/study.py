@@ -174,7 +174,7 @@ def reverse(
     model: LanguageModel | str,
     targets: str | Sequence[str],
     *,
-    prompt_length: int | Sequence[int] = 3,
+    prompt_length: int | str | Sequence[int | str] = 3,
     optimizer: Optimizer | Sequence[Optimizer] | None = None,
     seeds: int | Sequence[int] = 1,
     lam: float = 1.0,
@@ -188,7 +188,7 @@ def reverse(
     Args:
         model: a loaded model, or what ``--model`` takes.
         targets: one text or several, verbatim.
-        prompt_length: m, searched tokens; several lengths ask for an audit with each.
+        prompt_length: m, searched tokens; ``"1..8"`` finds the shortest prompt; a list asks for an audit with each.
         optimizer: one or several settings objects, e.g. ``Arca(n_sweeps=20)``; None for ARCA as published.
         seeds: how many (0, 1, …), or which.
         lam: λ, weight of log p(o | x), above 0.
@@ -220,7 +220,7 @@ def elicit(
     *,
     prompt_is: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] = (),
     output_is: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] = (),
-    prompt_length: int | Sequence[int] = 3,
+    prompt_length: int | str | Sequence[int | str] = 3,
     output_length: int | str | Sequence[int | str] = 2,
     optimizer: Optimizer | Sequence[Optimizer] | None = None,
     seeds: int | Sequence[int] = 1,
@@ -237,7 +237,7 @@ def elicit(
         prompt_is: what the prompt has to be: ``"not toxic"``, ``"french"``, a line such as
             ``"toxic?threshold=0.4&weight=3"``, or fields of `Membership`; one or several.
         output_is: the same of the output.
-        prompt_length: m, searched tokens; several lengths ask for an audit with each.
+        prompt_length: m, searched tokens; ``"1..8"`` finds the shortest prompt; a list asks for an audit with each.
         output_length: n, searched tokens, or ``"same"``, ``"same+1"``.
         optimizer: as for `reverse`.
         seeds: restarts: how many (0, 1, …), or which.

@@ -92,9 +92,10 @@ def test_json_has_every_field_and_the_command_that_reproduces_it(run, folder, tm
     assert repeated | {"seconds": 0} == ended | {"seconds": 0}
 
 
-@pytest.mark.parametrize("optimizer", ["arca", "autoprompt", "random", "gbda", "gcg"])
+@pytest.mark.parametrize("optimizer", ["arca", "autoprompt", "random", "beam", "gbda", "gcg", "pez"])
 def test_every_optimiser_by_name(run, folder, tmp_path, optimizer):
-    limits = ("--steps", 3) if optimizer in ("gbda", "gcg") else ("--sweeps", 1)
+    limits = ("--steps", 3) if optimizer in ("gbda", "gcg", "pez") else ("--sweeps", 1)
+    limits = ("--rounds", 2) if optimizer == "beam" else limits
     code, out, _ = run(
         "reverse", "cat", "--model", folder, "--optimizer", optimizer, "--study", tmp_path / "s.db", *limits
     )
@@ -138,7 +139,10 @@ def test_is_readable_in_a_narrow_terminal(run, folder, tmp_path):
         (["reverse", "   "], "something to see"),
         (["reverse", "cat", "--targets", "/nowhere/targets.txt"], "cannot read"),
         (["reverse", "cat", "--model", "/nowhere"], "no model"),
-        (["reverse", "cat", "--model", "FOLDER", "--optimizer", "sgd"], "arca, autoprompt, gbda, gcg, random"),
+        (
+            ["reverse", "cat", "--model", "FOLDER", "--optimizer", "sgd"],
+            "arca, autoprompt, beam, gbda, gcg, pez, random",
+        ),
         (["reverse", "cat", "--model", "FOLDER", "--only", "numbers"], "lowercase"),
         (["reverse", "cat", "--model", "FOLDER", "--overlap", "some"], "literal"),
         (["reverse", "cat", "--model", "FOLDER", "--dtype", "int3"], "bfloat16"),
@@ -147,6 +151,12 @@ def test_is_readable_in_a_narrow_terminal(run, folder, tmp_path):
         (["reverse", "cat", "--model", "FOLDER", "--replace", "2"], "--replace has no meaning for arca"),
         (["reverse", "cat", "--model", "FOLDER", "--candidates", "9999"], "number of allowed tokens"),
         (["reverse", "cat", "--model", "FOLDER", "--prompt-length", "4000"], "context window"),
+        (
+            ["reverse", "cat", "--model", "FOLDER", "--prompt-length", "8..1"],
+            "a range such as 1..8, the shorter length",
+        ),
+        (["reverse", "cat", "--model", "FOLDER", "--prompt-length", "0"], "a number of tokens from 1 to 10,000"),
+        (["reverse", "cat", "--model", "FOLDER", "--prompt-length", "1..4000"], "context window"),
         (["reverse", "cat", "--model", "FOLDER", "--seeds", "2", "--seed", "2"], "not both"),
         (["reverse", "cat", "--model", "FOLDER", "--sweeps", "0"], "greater than or equal to 1"),
         (["reverse", "cat", "--model", "FOLDER", "--lam-perp", "-1"], "greater than or equal to 0"),
@@ -250,8 +260,11 @@ def test_hostile_text_is_shown_harmlessly(run, folder, tmp_path):
 OF_GBDA = ("gbda", "--starts", 2, "--steps", 4, "--learning-rate", 0.7)
 OF_GCG = ("gcg", "--steps", 3, "--ranked", 9, "--replace", 2, "--buffer", 2, "--mellowmax", "--mellowmax-alpha", 0.5)
 
+OF_PEZ = ("pez", "--steps", 5, "--updates", 3, "--weight-decay", 0.0, "--rule", "sgd", "--nearest", "euclidean")
+OF_BEAM = ("beam", "--rounds", 2, "--beams", 3, "--branches", 4, "--prompt-length", "1..3")
 
-@pytest.mark.parametrize("optimizer", [OF_GBDA, OF_GCG], ids=lambda options: options[0])
+
+@pytest.mark.parametrize("optimizer", [OF_BEAM, OF_GBDA, OF_GCG, OF_PEZ], ids=lambda options: options[0])
 def test_the_reproducing_command_keeps_every_setting(run, folder, tmp_path, optimizer):
     options = ("--optimizer", *optimizer, "--dtype", "bfloat16")
     _, out, _ = run("reverse", "--model", folder, "--study", tmp_path / "a.db", *options, "--json", "--", "-cat")
@@ -261,6 +274,39 @@ def test_the_reproducing_command_keeps_every_setting(run, folder, tmp_path, opti
     _, out, _ = run(*command[1:], "--study", tmp_path / "b.db", "--json", "--", target)
     (second,) = json.loads(out)["findings"] + json.loads(out)["failures"]
     assert second | {"seconds": 0} == first | {"seconds": 0}
+
+
+def test_the_shortest_prompt_is_searched_told_and_searched_again(run, folder, tmp_path):
+    options = ("--model", folder, "--sweeps", 12, "--seeds", 3, "--study", tmp_path / "a.db", "--json")
+    code, out, _ = run("reverse", "the", "--prompt-length", "1..3", *options)
+    assert code == 0
+    told = json.loads(out)
+    assert told["config"]["prompt_length"] == "1..3"
+    for end in told["findings"]:
+        assert end["prompt_length"] == len(end["prompt_ids"]) <= 3
+        assert end["lengths"] == "1..3"
+        assert "--prompt-length 1..3" in end["reproduce"]
+    code, out, _ = run("show", tmp_path / "a.db", "--failures")
+    assert code == 0
+    code, _, err = run("figures", tmp_path / "a.db", "--out", tmp_path / "figures")
+    assert code == 2
+    assert "several prompt lengths" in err
+    code, out, _ = run("reverse", "--resume", "--prompt-length", "1..3", "--study", tmp_path / "a.db")
+    assert code == 0
+    code, _, err = run("reverse", "--resume", "--prompt-length", "1..4", "--study", tmp_path / "a.db")
+    assert "another prompt_length" in err
+
+
+def test_minimising_is_asked_for_and_repeated(run, folder, tmp_path):
+    options = ("--model", folder, "--sweeps", 12, "--study", tmp_path / "a.db", "--json")
+    _, out, _ = run("reverse", "the", "--prompt-length", 4, "--minimise", *options)
+    (end,) = json.loads(out)["findings"] + json.loads(out)["failures"]
+    assert "--minimise" in end["reproduce"]
+    assert "--prompt-length 4" in end["reproduce"]
+    assert end["prompt_length"] == len(end["prompt_ids"])
+    _, out, _ = run(*shlex.split(end["reproduce"])[1:], "--study", tmp_path / "b.db", "--json")
+    (again,) = json.loads(out)["findings"] + json.loads(out)["failures"]
+    assert again | {"seconds": 0} == end | {"seconds": 0}
 
 
 def test_python_keeps_how_the_model_was_loaded(folder):

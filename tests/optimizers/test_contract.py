@@ -1,4 +1,4 @@
-from lmaudit.optimizers import OPTIMIZERS, Arca, AutoPrompt, Gbda, Gcg, RandomSearch
+from lmaudit.optimizers import OPTIMIZERS, Arca, AutoPrompt, Beam, Gbda, Gcg, Pez, RandomSearch
 from lmaudit.testing.contract import OptimizerContract
 
 
@@ -22,6 +22,11 @@ class TestRandomSearch(OptimizerContract):
     patient = RandomSearch(n_sweeps=20)
 
 
+class TestBeam(OptimizerContract):
+    optimizer = Beam(n_rounds=3, n_beams=4, n_branches=5)
+    patient = Beam(n_rounds=30)
+
+
 class TestGbda(OptimizerContract):
     optimizer = Gbda(n_steps=6, n_starts=3)
     patient = Gbda(n_steps=150, n_starts=16, learning_rate=0.5)
@@ -35,6 +40,16 @@ class TestGcg(OptimizerContract):
 class TestGcgWithBufferAndMellowmax(OptimizerContract):
     optimizer = Gcg(n_steps=4, n_candidates=12, topk=8, n_replace=2, buffer_size=3, mellowmax=True, every_row=True)
     patient = Gcg(n_steps=60, n_candidates=64, topk=32, n_replace=2, buffer_size=3, mellowmax=True, every_row=True)
+
+
+class TestPez(OptimizerContract):
+    optimizer = Pez(n_steps=14, n_updates=5)
+    patient = Pez(n_steps=300, n_updates=60)
+
+
+class TestPezByDescentToTheNearest(OptimizerContract):
+    optimizer = Pez(n_steps=14, n_updates=5, rule="sgd", learning_rate=0.5, weight_decay=0.0, nearest="euclidean")
+    patient = Pez(n_steps=300, n_updates=60, rule="sgd", weight_decay=0.0, nearest="euclidean")
 
 
 def test_every_optimiser_has_a_contract_test():

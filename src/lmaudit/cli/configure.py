@@ -26,9 +26,16 @@ _OPTIMIZER_FIELDS = {
     "ranked": "topk",
     "n_replace": "n_replace",
     "buffer": "buffer_size",
+    "rounds": "n_rounds",
+    "beams": "n_beams",
+    "branches": "n_branches",
     "mellowmax": "mellowmax",
     "mellowmax_alpha": "mellowmax_alpha",
+    "updates": "n_updates",
     "learning_rate": "learning_rate",
+    "weight_decay": "weight_decay",
+    "rule": "rule",
+    "nearest": "nearest",
     "temperature": "temperature",
     "initial_logit": "initial_logit",
     "autoregressive": "autoregressive",
@@ -94,7 +101,7 @@ def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
     """What all searches share."""
     from lmaudit.plan import first_seeds
 
-    same = ("prompt_length", "prefix", "suffix", "chat", "typable", "overlap")
+    same = ("prompt_length", "prefix", "suffix", "chat", "typable", "overlap", "minimise")
     fields = {name: options[name] for name in same if name in options}
     of_model = ("revision", "dtype", "device", "trust_remote_code", "allow_pickle")
     named = {name: options[name] for name in of_model if name in options}

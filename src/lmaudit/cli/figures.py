@@ -54,6 +54,10 @@ def figures(
     if not gathered.findings:
         raise StudyError(f"nothing to draw: {_open_searches(gathered)}; run or resume them first")
     drawn = pictures(gathered, level.value)
+    if not drawn:
+        raise StudyError(
+            "nothing to draw: searches of several prompt lengths have no rate at a length; lmaudit report shows them"
+        )
     files = write(drawn, out, form.value)
     if gathered.n_open:
         notice(f"notice: {_open_searches(gathered)}: rates favour what ends early")

@@ -26,9 +26,15 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object 
 
 # ── of a search ───────────────────────────────────────────────────────────────────────────────────────────
 
-PromptLengthOption = Annotated[int, typer.Option(help="Tokens of the prompt that are searched.", min=1)]
+PromptLengthOption = Annotated[
+    str, typer.Option(help="Tokens of the prompt that are searched: 3; 1..8 finds the shortest.", metavar="N|N..N")
+]
+MinimiseOption = Annotated[
+    bool, typer.Option("--minimise", help="Leave out of a found prompt what it works without; a range always does.")
+]
 OptimizerOption = Annotated[
-    list[str] | None, typer.Option(help="arca (default), autoprompt, gbda, gcg, random; may be given several times.")
+    list[str] | None,
+    typer.Option(help="arca (default), autoprompt, beam, gbda, gcg, pez, random; may be given several times."),
 ]
 JointOptimizerOption = Annotated[
     list[str] | None, typer.Option(help="arca (default), autoprompt, random; may be given several times.")

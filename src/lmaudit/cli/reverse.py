@@ -22,7 +22,7 @@ def reverse(
         Path | None, typer.Option("--targets", help="File with one target per line, kept verbatim.")
     ] = None,
     model: o.ModelOption = "smollm2",
-    prompt_length: o.PromptLengthOption = 3,
+    prompt_length: o.PromptLengthOption = "3",
     optimizer: o.OptimizerOption = None,
     seeds: Annotated[int | None, typer.Option(help="How many seeds: 0, 1, … [default: 1]", min=1)] = None,
     seed: o.SeedOption = None,
@@ -30,7 +30,8 @@ def reverse(
     candidates: o.CandidatesOption = None,
     gradients: o.GradientsOption = None,
     steps: Annotated[
-        int | None, typer.Option(help="gbda: steps of Adam [200]; gcg: updates before giving up [250].", min=1)
+        int | None,
+        typer.Option(help="gbda: steps of Adam [200]; gcg: updates before giving up [250]; pez: prompts [500].", min=1),
     ] = None,
     starts: Annotated[int | None, typer.Option(help="gbda: starts side by side [8].", min=1)] = None,
     ranked: Annotated[
@@ -45,8 +46,17 @@ def reverse(
     mellowmax: Annotated[
         bool | None, typer.Option(help="gcg: mellowmax of the output tokens' losses instead of their sum.")
     ] = None,
+    rounds: Annotated[int | None, typer.Option(help="beam: prompts are begun anew so many times [50].", min=1)] = None,
+    beams: Annotated[int | None, typer.Option(help="beam: beginnings that are kept [15].", min=1)] = None,
+    branches: Annotated[int | None, typer.Option(help="beam: next tokens drawn for each [15].", min=1)] = None,
     mellowmax_alpha: Annotated[float | None, typer.Option(hidden=True)] = None,
+    updates: Annotated[
+        int | None, typer.Option(help="pez: updates from one start, before it begins again [200].", min=1)
+    ] = None,
     learning_rate: Annotated[float | None, typer.Option(hidden=True)] = None,
+    weight_decay: Annotated[float | None, typer.Option(hidden=True)] = None,
+    rule: Annotated[str | None, typer.Option(hidden=True)] = None,
+    nearest: Annotated[str | None, typer.Option(hidden=True)] = None,
     temperature: Annotated[float | None, typer.Option(hidden=True)] = None,
     initial_logit: Annotated[float | None, typer.Option(hidden=True)] = None,
     autoregressive: o.AutoregressiveOption = None,
@@ -64,6 +74,7 @@ def reverse(
     judge: o.JudgeOption = None,
     chat: o.ChatOption = False,
     typable: o.TypableOption = False,
+    minimise: o.MinimiseOption = False,
     parse_special: Annotated[
         bool, typer.Option("--parse-special", help="Read <|endoftext|> and the like in targets as control tokens.")
     ] = False,

@@ -24,7 +24,8 @@ class Search:
         target: None: the output was searched too.
         optimizer: its label.
         seed: of the search.
-        lengths: m, and n where the output was searched. (Vocabularies may write one target in different n.)
+        lengths: m (or the range that was searched), and n where the output was searched. (Vocabularies may write one
+            target in different n.)
         settings: by name, as JSON, those that vary in one of the two studies.
         ended: it was searched to its end.
         finding: what it ended with; None: it has not, or without anything.
@@ -34,7 +35,7 @@ class Search:
     target: str | None
     optimizer: str
     seed: int
-    lengths: tuple[int | None, int | None]
+    lengths: tuple[int | str | None, int | None]
     settings: Settings
     ended: bool
     finding: Finding | None

@@ -31,6 +31,7 @@ _OF_FINDINGS: dict[str, Type] = {
     "optimizer": "text",
     "seed": "integer",
     "prompt_length": "integer",
+    "lengths": "text",
     "output_length": "integer",
     "solved": "truth",
     "completed": "truth",

@@ -42,6 +42,8 @@ class SuccessRow:
 def success_table(findings: Sequence[Finding], level: str = "ids") -> list[SuccessRow]:
     """Success rates of searches, sorted by kind, settings and lengths; optimisers in the order in which they come.
 
+    Searches of several prompt lengths are left out: they succeed at one of them, and fail at none in particular.
+
     Args:
         findings: ends of searches, failed ones included.
         level: one of `LEVELS`, at which a search has to hold to count as a success (not of ``completed``).
@@ -52,6 +54,7 @@ def success_table(findings: Sequence[Finding], level: str = "ids") -> list[Succe
     if level not in LEVELS:
         raise InputError(f"level: expected one of {', '.join(LEVELS)}, got {level!r}")
     optimizers = list(dict.fromkeys(f.optimizer for f in findings))
+    findings = [f for f in findings if f.lengths is None]
     reached = {(settings_of(f), f.target) for f in findings if f.holds(level)}
     cells: dict[tuple[Kind, Settings, int, int, int], list[Finding]] = defaultdict(list)
     for f in findings:

@@ -39,8 +39,8 @@ class RowTerm(Protocol):
     def name(self) -> str:
         """Under which it is reported."""
 
-    def __call__(self, rows: Tensor) -> Tensor:
-        """``(B,)`` float32, weight included, of rows ``(B, m+n)``."""
+    def __call__(self, prompts: Tensor) -> Tensor:
+        """``(B,)`` float32, weight included, of rows with prompts ``(B, m)``."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Objective:
 
     def of_rows(self, rows: Tensor) -> dict[str, Tensor]:
         """By term, ``(B,)``: of rows ``(B, m+n)``, weights included."""
-        return {term.name: term(rows) for term in self.row_terms}
+        return {term.name: term(rows[:, : self.frame.n_prompt]) for term in self.row_terms}
 
 
 def _dense(weights: dict[int, float], length: int) -> Tensor:

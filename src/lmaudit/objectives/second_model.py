@@ -47,14 +47,12 @@ class SecondOpinion:
     Attributes:
         settings: what it is.
         model: loaded.
-        text: the typed text of a prompt of m ids.
-        n_prompt: m.
+        text: the typed text of a prompt's ids.
     """
 
     settings: SecondModel
     model: LanguageModel
     text: Callable[[list[int]], str]
-    n_prompt: int
 
     @property
     def name(self) -> str:
@@ -66,7 +64,7 @@ class SecondOpinion:
         return {}
 
     def logprob_per_token(self, prompts: list[list[int]]) -> list[float]:
-        """Of each prompt of m ids, in nats; repeated prompts are asked once."""
+        """Of each prompt's ids, in nats; repeated prompts are asked once."""
         from lmaudit.naturalness import logprob_per_token
 
         texts = [self.text(prompt) for prompt in prompts]
@@ -75,7 +73,7 @@ class SecondOpinion:
             self._known[text] = _NOTHING_NATS if value is None else value
         return [self._known[text] for text in texts]
 
-    def __call__(self, rows: Tensor) -> Tensor:
-        """``(B,)`` float32, weight included, of rows ``(B, m+n)``."""
-        values = self.logprob_per_token(rows[:, : self.n_prompt].tolist())
-        return torch.tensor(values, device=rows.device) * self.settings.weight
+    def __call__(self, prompts: Tensor) -> Tensor:
+        """``(B,)`` float32, weight included, of prompts ``(B, m)``."""
+        values = self.logprob_per_token(prompts.tolist())
+        return torch.tensor(values, device=prompts.device) * self.settings.weight

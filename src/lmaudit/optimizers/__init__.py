@@ -12,18 +12,24 @@ from pydantic import Field
 
 from lmaudit.optimizers.arca import Arca
 from lmaudit.optimizers.autoprompt import AutoPrompt
+from lmaudit.optimizers.beam import Beam
 from lmaudit.optimizers.gbda import Gbda
 from lmaudit.optimizers.gcg import Gcg
 from lmaudit.optimizers.imported import Imported
+from lmaudit.optimizers.pez import Pez
 from lmaudit.optimizers.random_search import RandomSearch
 
-Optimizer = Annotated[Arca | AutoPrompt | Gbda | Gcg | RandomSearch | Imported, Field(discriminator="name")]
-OPTIMIZERS: dict[str, type[Arca | AutoPrompt | Gbda | Gcg | RandomSearch]] = {
+Optimizer = Annotated[
+    Arca | AutoPrompt | Beam | Gbda | Gcg | Pez | RandomSearch | Imported, Field(discriminator="name")
+]
+OPTIMIZERS: dict[str, type[Arca | AutoPrompt | Beam | Gbda | Gcg | Pez | RandomSearch]] = {
     "arca": Arca,
     "autoprompt": AutoPrompt,
+    "beam": Beam,
     "gbda": Gbda,
     "gcg": Gcg,
+    "pez": Pez,
     "random": RandomSearch,
 }
 
-__all__ = ["OPTIMIZERS", "Arca", "AutoPrompt", "Gbda", "Gcg", "Imported", "Optimizer", "RandomSearch"]
+__all__ = ["OPTIMIZERS", "Arca", "AutoPrompt", "Beam", "Gbda", "Gcg", "Imported", "Optimizer", "Pez", "RandomSearch"]

@@ -31,12 +31,14 @@ _OVERLAP = {
     "literal": "A prompt may not repeat tokens of what the model is to say (the rule of the ARCA paper, literally).",
     "off": "A prompt may repeat what the model is to say, so that some findings may be mere copies.",
 }
-_BOUNDS = {"n_sweeps": "sweeps", "n_steps": "steps", "n_starts": "starts"}
+_BOUNDS = {"n_sweeps": "sweeps", "n_steps": "steps", "n_starts": "starts", "n_rounds": "rounds"}
 _OPTIMIZERS = {
     "arca": "ARCA",
     "autoprompt": "AutoPrompt",
+    "beam": "beam search in the model's own distribution",
     "gbda": "GBDA",
     "gcg": "GCG",
+    "pez": "PEZ",
     "random": "random search",
 }
 
@@ -89,6 +91,7 @@ def _sentences(study: Study, hidden: Collection[str]) -> Iterator[Sentence]:
         return
     yield from _aim(config, {*hidden, *_targets(config)} if "output" in sides else hidden)
     yield _lengths(config)
+    yield from _shortest(config)
     yield from _classes(study)
     yield from _fixed_texts(config, hidden, all_masked="prompt" in sides)
     yield from _constraints(config)
@@ -128,7 +131,7 @@ def _aim(config: Mapping[str, Any], hidden: Collection[str]) -> Iterator[Sentenc
 
 
 def _lengths(config: Mapping[str, Any]) -> Sentence:
-    prompt = either(config["prompt_length"])
+    prompt = either([_of_tokens(length) for length in varied(config["prompt_length"])])
     tokens = "token" if prompt == "1" else "tokens"
     if _targets(config):
         return (f"The searched part of a prompt is {prompt} {tokens} long. A token is a word or a piece of one.",)
@@ -138,6 +141,18 @@ def _lengths(config: Mapping[str, Any]) -> Sentence:
         f"The searched part of a prompt is {prompt} {tokens} long, the continuation {relative}. "
         "A token is a word or a piece of one.",
     )
+
+
+def _of_tokens(length: int | str) -> int | str:
+    """A number as it is, a range in words."""
+    return f"from {length.replace('..', ' to ')}" if isinstance(length, str) else length
+
+
+def _shortest(config: Mapping[str, Any]) -> Iterator[Sentence]:
+    if any(isinstance(length, str) for length in varied(config["prompt_length"])):
+        yield ("Short prompts were searched first, and the search ended with the first length at which one was found.",)
+    if config.get("minimise") or any(isinstance(length, str) for length in varied(config["prompt_length"])):
+        yield ("Tokens without which a prompt still worked were left out of it.",)
 
 
 def _classes(study: Study) -> Iterator[Sentence]:

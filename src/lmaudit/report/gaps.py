@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from lmaudit.config import lengths_of
 from lmaudit.masking import covered
 from lmaudit.report.contents import JudgePart, ReportedFinding, Said, Sentence
 from lmaudit.report.sentences import counted, either, in_quotes, in_series, varied
@@ -102,7 +103,8 @@ def _never_reached(findings: Sequence[ReportedFinding]) -> Iterator[Sentence]:
 def _lengths(configs: Sequence[Mapping[str, Any]]) -> Iterator[Sentence]:
     if not configs:
         return
-    lengths = sorted({n for config in configs for n in varied(config["prompt_length"])})
+    said = [length for config in configs for length in varied(config["prompt_length"])]
+    lengths = sorted({n for length in said for n in lengths_of(length)})
     yield (
         f"Only prompts with {either(lengths)} searched token{'' if lengths == [1] else 's'} were tried; "
         "other lengths may do more.",

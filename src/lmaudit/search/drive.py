@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from lmaudit.errors import LmauditError
+from lmaudit.frame import Frame
 from lmaudit.search.evaluate import Answer, Evaluator, Problem
 from lmaudit.search.query import Checkpoint, Continue, Linearise, Query, Score, Scores, Search, Slopes
 from lmaudit.search.space import Space
@@ -33,10 +34,10 @@ class Searcher(Protocol):
 
 @dataclass(frozen=True)
 class Best:
-    """The row with the highest objective that a search has seen.
+    """The row with the highest objective that a search has seen, of those with a length that can be a solution.
 
     Attributes:
-        row: m+n ids.
+        row: m'+n ids.
         objective: in nats, weights included.
         logprob: log p(o | x), nats.
         margin: smallest margin of the output's tokens, logits.
@@ -55,7 +56,7 @@ class Progress:
     Attributes:
         n_sweeps: full sweeps (or steps) that are done.
         position: where the sweep that is under way goes on.
-        rows: what the optimiser continues from, B rows of m+n ids.
+        rows: what the optimiser continues from, B rows of m'+n ids.
         n_tokens: tokens through the model so far, forward and backward counted alike.
         seconds: its share of the wall time so far.
         best: None before the first score.
@@ -123,7 +124,7 @@ class Finished:
 
     Attributes:
         key: of its task.
-        row: the m+n ids that it found, None when it gave up or failed with an error.
+        row: the m'+n ids that it found, None when it gave up or failed with an error.
         progress: how far it came, with the best row it saw.
         error: why it could not go on, None when it ended by itself.
     """
@@ -173,8 +174,8 @@ class _Live:
     @property
     def family(self) -> Hashable:
         """Searches of one family ask the same sequence of shapes, so they can walk in step."""
-        frame = self.task.problem.objective.frame
-        return self.task.optimizer.name, frame.length, frame.n_prompt, self.task.problem.objective.reads
+        objective = self.task.problem.of_query(self.query).objective
+        return self.task.optimizer.name, objective.frame.length, objective.frame.n_prompt, objective.reads
 
     def affords(self, n_tokens: int) -> bool:
         """Whether its own bound leaves room for so many more tokens."""
@@ -249,7 +250,8 @@ class Driver:
             search = task.optimizer.search(task.problem.space, task.seed, resume)
             one = _Live(task, search, Checkpoint(0, 0, output), progress if resume else Progress())
             if resume:  # a search that was never stopped would still know what stood before the last position
-                one.known = _prefixes(task.problem, resume.rows, max(resume.position - 1, 0))
+                frame = task.problem.for_rows(resume.rows).objective.frame
+                one.known = _prefixes(frame, resume.rows, max(resume.position - 1, 0))
             self._ready.append(one)
             yield from self._advance(one, None)
         except LmauditError as error:
@@ -290,15 +292,16 @@ class Driver:
     def _prefixes(one: _Live) -> frozenset[tuple[int, ...]]:
         """What the rows of the pending query begin with; what was known before, where it is not about rows."""
         query = one.query
+        frame = one.task.problem.of_query(query).objective.frame
         if isinstance(query, Continue):
-            return _prefixes(one.task.problem, query.rows, query.rows.shape[1])
+            return _prefixes(frame, query.rows, query.rows.shape[1])
         if isinstance(query, Score | Linearise | Slopes):
-            return _prefixes(one.task.problem, query.rows, query.position)
+            return _prefixes(frame, query.rows, query.position)
         return one.known
 
     def _advance(self, one: _Live, answer: Answer) -> Iterator[Event]:
         """Hand `answer` to the search and take its next query; it leaves when it has none."""
-        if isinstance(answer, Scores) and isinstance(one.query, Score):
+        if isinstance(answer, Scores) and isinstance(one.query, Score) and one.task.problem.counts(one.query.rows):
             one.progress = _with_best(one.progress, one.query.rows, answer)
         try:
             query = one.search.throw(answer) if isinstance(answer, LmauditError) else one.search.send(answer)
@@ -314,8 +317,7 @@ class Driver:
         else:
             one.query = query
             if not one.affords(self._cost(one)):
-                one.search.close()
-                yield self._leave(one, None, None)
+                yield self._leave(one, _last_word(one.search), None)
             elif one in self.live:  # to the end of the queue: the next group is the one that has waited longest
                 self.live.remove(one)
                 self.live.append(one)
@@ -329,6 +331,23 @@ class Driver:
         return Status(len(self.live), max(best, default=None), self.n_tokens, seconds)
 
 
+class _BeyondBoundError(LmauditError):
+    """The query that a search has just asked would take it beyond its own bound on tokens."""
+
+
+def _last_word(search: Search) -> Tensor | None:
+    """What a search returns when its query is not answered: it may have found something and be shortening it."""
+    try:
+        search.throw(_BeyondBoundError("the search's bound on tokens is reached"))
+    except StopIteration as stop:
+        row: Tensor | None = stop.value
+        return row
+    except _BeyondBoundError:
+        return None
+    search.close()  # it asks something else instead; that is not in its budget either
+    return None
+
+
 def _with_best(progress: Progress, rows: Tensor, scores: Scores) -> Progress:
     i = int(scores.objective.argmax())
     if scores.completes.any() and not progress.completed:
@@ -339,10 +358,10 @@ def _with_best(progress: Progress, rows: Tensor, scores: Scores) -> Progress:
     return replace(progress, best=best)
 
 
-def _prefixes(problem: Problem, rows: Tensor, position: int) -> frozenset[tuple[int, ...]]:
+def _prefixes(frame: Frame, rows: Tensor, position: int) -> frozenset[tuple[int, ...]]:
     """The distinct full ids before position `position` of rows ``(B, at least position)``."""
     own = set(map(tuple, rows[:, :position].tolist()))
-    return frozenset(problem.objective.frame.beginning(ids) for ids in own)
+    return frozenset(frame.beginning(ids) for ids in own)
 
 
 def _n_nodes(prefixes: Iterable[tuple[int, ...]]) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -32,10 +33,41 @@ from lmaudit.search.space import Space
 
 @dataclass(frozen=True)
 class Problem:
-    """What one search is about: its objective and the prompts it may visit."""
+    """What one search is about: its objective and the prompts it may visit.
+
+    Rows may hold shorter prompts than its own: the output has one length, so the width of a row says how long its
+    prompt is.
+    """
 
     objective: Objective
     space: Space
+
+    @cached_property
+    def _shorter(self) -> dict[int, Problem]:
+        return {}
+
+    def of_length(self, n_prompt: int) -> Problem:
+        """The same problem for prompts of `n_prompt` tokens, 1 to m."""
+        if n_prompt == self.space.n_prompt:
+            return self
+        if n_prompt not in self._shorter:
+            objective = replace(self.objective, frame=replace(self.objective.frame, n_prompt=n_prompt))
+            self._shorter[n_prompt] = Problem(objective, self.space.of_length(n_prompt))
+        return self._shorter[n_prompt]
+
+    def for_rows(self, rows: Tensor) -> Problem:
+        """The problem of which rows ``(B, m'+n)`` are."""
+        return self.of_length(rows.shape[1] - self.objective.frame.n_output)
+
+    def counts(self, rows: Tensor) -> bool:
+        """Whether rows ``(B, m'+n)`` have a length with which they can be solutions."""
+        return rows.shape[1] - self.objective.frame.n_output in self.space.lengths
+
+    def of_query(self, query: Query) -> Problem:
+        """The problem that a query is about: that of its rows' length."""
+        if isinstance(query, Score | Linearise | Slopes):
+            return self.for_rows(query.rows)
+        return self.of_length(query.soft.shape[1]) if isinstance(query, Relax) else self
 
 
 Asked = tuple[Problem, Query]
@@ -51,7 +83,7 @@ class Evaluator:
 
     def shape(self, problem: Problem, query: Query) -> Hashable:
         """Queries with equal shapes can be answered in one pass."""
-        objective = problem.objective
+        objective = problem.of_query(query).objective
         if isinstance(query, Continue):
             return Continue, len(objective.frame.before) + query.rows.shape[1]
         position = query.position if isinstance(query, Score | Linearise) else 0
@@ -65,7 +97,7 @@ class Evaluator:
         Prefixes are not in it, and a `Continue` asks about nothing else: the driver counts them once, where they grow.
         This count is a property of the search, not of what runs beside it.
         """
-        frame = problem.objective.frame
+        frame = problem.of_query(query).objective.frame
         n_fed = frame.length - 1
         if isinstance(query, Relax):
             return 2 * len(query.soft) * n_fed
@@ -76,6 +108,7 @@ class Evaluator:
 
     def evaluate(self, asked: Sequence[Asked]) -> list[Answer]:
         """Answers to queries of one shape, in their order; an error instead of an answer where only that one failed."""
+        asked = [(problem.of_query(query), query) for problem, query in asked]
         kind = type(asked[0][1])
         if kind is Score:
             return self._score(asked)

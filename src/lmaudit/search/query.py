@@ -1,7 +1,8 @@
 """What a search asks and what it is told: the whole conversation between an optimiser and the driver.
 
 An optimiser is a generator. It yields a `Query` and receives the `Evaluation` of it; it never touches a model, a clock,
-a budget or a store. Optimisers write ``scores = yield from score(rows, position)``, which carries the right type.
+a budget or a store. Rows hold a prompt of m tokens or fewer, and the output of n: below, m is the length of the prompts
+in the rows at hand. Optimisers write ``scores = yield from score(rows, position)``, which carries the right type.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ class Score:
     """Ask for the exact objective of rows.
 
     Attributes:
-        rows: ``(B, m+n)`` int64 ids, prompt then output; all rows agree before `position`.
-        position: first position at which rows may differ, 0 when they have nothing in common.
+        rows: ``(B, m+n)`` int64 ids, prompt then output.
+        position: of a row; what stands before it is computed once for all rows that agree there. 0 when they have
+            nothing in common.
     """
 
     rows: Tensor

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -20,13 +20,14 @@ class Space:
     """The rows that a search may visit: prompts for a fixed output, or prompts and outputs.
 
     Attributes:
-        n_prompt: m.
+        n_prompt: m, the most where several lengths are searched.
         output: ``(n,)`` int64, the output: fixed, or any when it is searched.
         allowed: ``(V,)`` bool, tokens that may stand in the prompt.
         embeddings: ``(V, D)``, what gradients are with respect to.
         survives: whether a whole prompt (m ids) is admissible, e.g. survives decode → encode; None admits every one.
         allowed_output: ``(V,)`` bool, tokens that may stand in the output; None: the output is fixed.
         overlaps: whether prompt and output ids have too much in common; only where both are searched, None: never.
+        shortest: tokens of the shortest prompt that counts as a solution; None: m, every prompt has this length.
     """
 
     n_prompt: int
@@ -36,11 +37,21 @@ class Space:
     survives: Callable[[Sequence[int]], bool] | None = None
     allowed_output: Tensor | None = None
     overlaps: Callable[[Sequence[int], Sequence[int]], bool] | None = None
+    shortest: int | None = None
 
     @property
     def searches_output(self) -> bool:
         """Whether the output is searched too."""
         return self.allowed_output is not None
+
+    @property
+    def lengths(self) -> range:
+        """Lengths of prompts that count as solutions, the shortest first."""
+        return range(self.n_prompt if self.shortest is None else self.shortest, self.n_prompt + 1)
+
+    def of_length(self, n_prompt: int) -> Space:
+        """The same space for prompts of at most so many tokens."""
+        return replace(self, n_prompt=n_prompt, shortest=min(self.lengths.start, n_prompt))
 
     @property
     def positions(self) -> range:

@@ -93,11 +93,13 @@ class OptimizerContract:
                 assert asked.space.allowed[query.rows].all()
                 continue
             if isinstance(query, Score | Linearise | Slopes):
-                assert (query.rows[:, : query.position] == query.rows[0, : query.position]).all()
-            assert (query.rows[:, asked.space.n_prompt :] == asked.space.output).all()
-            assert asked.space.allowed[query.rows[:, : asked.space.n_prompt]].all()
+                beginnings = set(map(tuple, query.rows[:, : query.position].tolist()))
+                assert len(beginnings) <= getattr(self.optimizer, "n_beams", 1)
+            space = asked.for_rows(query.rows).space
+            assert (query.rows[:, space.n_prompt :] == space.output).all()
+            assert space.allowed[query.rows[:, : space.n_prompt]].all()
             if isinstance(query, Score) and name == "typable" and self.optimizer.name != "gbda":
-                assert asked.space.admits(query.rows).all()
+                assert space.admits(query.rows).all()
 
     def test_is_repeatable(self, model: LanguageModel) -> None:
         """The same seed asks the same questions."""
