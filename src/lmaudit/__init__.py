@@ -46,6 +46,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Arca",
+    "Auto",
     "AutoPrompt",
     "Beam",
     "BenchmarkSettings",
@@ -75,6 +76,7 @@ __all__ = [
 
 _HOMES = {
     "Arca": "lmaudit.optimizers",
+    "Auto": "lmaudit.optimizers",
     "AutoPrompt": "lmaudit.optimizers",
     "BenchmarkSettings": "lmaudit.benchmark",
     "Columns": "lmaudit.datasets",
@@ -109,7 +111,7 @@ if TYPE_CHECKING:
     from lmaudit.model.huggingface import LanguageModel
     from lmaudit.model.load import ModelSpec, load_model
     from lmaudit.naturalness import measure_naturalness
-    from lmaudit.optimizers import Arca, AutoPrompt, Beam, Gbda, Gcg, Pez, RandomSearch
+    from lmaudit.optimizers import Arca, Auto, AutoPrompt, Beam, Gbda, Gcg, Pez, RandomSearch
     from lmaudit.study import Limits, elicit, reverse
     from lmaudit.tables import load_table
     from lmaudit.targets import load_targets

@@ -121,9 +121,12 @@ class Audit:
             output=torch.tensor(output or [0] * n_output, device=model.device),
             allowed=prompt.to(model.device),
             embeddings=model.embeddings,
+            directions=model.directions,
             survives=self.setting.survives if config.typable else None,
             allowed_output=None if fixed else self._allowed(objective, "output", None).to(model.device),
             overlaps=None if fixed or config.overlap == "off" else overlaps,
+            allowed_anywhere=self._allowed(objective, "prompt", None).to(model.device) if fixed else None,
+            n_after=len(objective.frame.after),
             shortest=config.lengths[0],
         )
 

@@ -23,6 +23,8 @@ from lmaudit.search.query import (
     Linearisation,
     Linearise,
     Query,
+    Recall,
+    Recollection,
     Relax,
     Relaxation,
     Score,
@@ -157,6 +159,9 @@ class _Unasked(Evaluator):
             return Linearisation(torch.zeros(1, width, device=device), of_tokens, of_tokens)
         if isinstance(query, Relax):
             return Relaxation(torch.zeros(len(query.soft)), torch.zeros_like(query.soft))
+        if isinstance(query, Recall):  # as if there were no bank: random prompts cost no less to look at
+            rows = problem.space.output.new_zeros(0, query.n_prompt + len(problem.space.output))
+            return Recollection(rows, rows[:, 0].float(), rows[:, 0].bool())
         if isinstance(query, Continue):
             return Continuation(torch.full((len(query.rows), n_vocabulary), -math.log(n_vocabulary), device=device))
         assert isinstance(query, Score)

@@ -1,4 +1,4 @@
-from lmaudit.optimizers import OPTIMIZERS, Arca, AutoPrompt, Beam, Gbda, Gcg, Pez, RandomSearch
+from lmaudit.optimizers import OPTIMIZERS, Arca, Auto, AutoPrompt, Beam, Gbda, Gcg, Pez, RandomSearch
 from lmaudit.testing.contract import OptimizerContract
 
 
@@ -10,6 +10,16 @@ class TestArca(OptimizerContract):
 class TestArcaThatKeepsTheIncumbent(OptimizerContract):
     optimizer = Arca(n_sweeps=2, n_candidates=8, n_gradients=6, keep_incumbent=True, every_row=True)
     patient = Arca(n_sweeps=20, keep_incumbent=True, every_row=True)
+
+
+class TestAuto(OptimizerContract):
+    optimizer = Auto(n_sweeps=3, n_candidates=8, n_gradients=3, n_starts=8, bank_tokens=300)
+    patient = Auto(n_sweeps=30, bank_tokens=3_000)
+
+
+class TestAutoWithoutABank(OptimizerContract):
+    optimizer = Auto(n_sweeps=3, n_candidates=8, n_gradients=3, n_starts=8, bank_tokens=0)
+    patient = Auto(n_sweeps=30, bank_tokens=0)
 
 
 class TestAutoPrompt(OptimizerContract):

@@ -18,7 +18,14 @@ INF, NAN = math.inf, math.nan
 
 
 def space(allowed: Sequence[bool], *, n_prompt: int = 2, survives: Callable[[Sequence[int]], bool] | None = None):
-    return Space(n_prompt, torch.tensor([7, 7]), torch.tensor(allowed), torch.zeros(len(allowed), 3), survives)
+    return Space(
+        n_prompt,
+        torch.tensor([7, 7]),
+        torch.tensor(allowed),
+        torch.zeros(len(allowed), 3),
+        torch.zeros(len(allowed), 3),
+        survives,
+    )
 
 
 def row(*prompt: int) -> Tensor:
@@ -157,6 +164,7 @@ def joint(
         output=torch.zeros(n[1], dtype=torch.int64),
         allowed=torch.tensor(allowed),
         embeddings=torch.zeros(len(allowed), 3),
+        directions=torch.zeros(len(allowed), 3),
         survives=survives,
         allowed_output=torch.tensor(allowed_output),
         overlaps=overlaps,

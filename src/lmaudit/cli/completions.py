@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-OPTIMIZERS = ("arca", "autoprompt", "beam", "gbda", "gcg", "pez", "random")
+OPTIMIZERS = ("arca", "auto", "autoprompt", "beam", "gbda", "gcg", "pez", "random")
 CLASSES = (
     "toxic",
     "not toxic",

@@ -34,7 +34,7 @@ MinimiseOption = Annotated[
 ]
 OptimizerOption = Annotated[
     list[str] | None,
-    typer.Option(help="arca (default), autoprompt, beam, gbda, gcg, pez, random; may be given several times."),
+    typer.Option(help="arca (default), auto, autoprompt, beam, gbda, gcg, pez, random; may be given several times."),
 ]
 JointOptimizerOption = Annotated[
     list[str] | None, typer.Option(help="arca (default), autoprompt, random; may be given several times.")
@@ -51,6 +51,10 @@ AutoregressiveOption = Annotated[
 ]
 KeepIncumbentOption = Annotated[
     bool | None, typer.Option(help="Keep the token that is there among the candidates (not in the paper).")
+]
+BankOption = Annotated[
+    int | None,
+    typer.Option(help="auto: tokens that a bank of prompts may cost, once for a model [25000]; 0: none.", min=0),
 ]
 EveryRowOption = Annotated[
     bool | None, typer.Option(help="Stop at any candidate that solves, not only the best (not in the paper).")

@@ -33,7 +33,13 @@ def reverse(
         int | None,
         typer.Option(help="gbda: steps of Adam [200]; gcg: updates before giving up [250]; pez: prompts [500].", min=1),
     ] = None,
-    starts: Annotated[int | None, typer.Option(help="gbda: starts side by side [8].", min=1)] = None,
+    starts: Annotated[
+        int | None,
+        typer.Option(help="gbda: starts side by side [8]; auto: prompts to choose a start from [32].", min=1),
+    ] = None,
+    bank: o.BankOption = None,
+    sources: Annotated[str | None, typer.Option(hidden=True)] = None,
+    restart: Annotated[bool | None, typer.Option(hidden=True)] = None,
     ranked: Annotated[
         int | None, typer.Option(help="gcg: best tokens of a position that it draws from [256].", min=1)
     ] = None,

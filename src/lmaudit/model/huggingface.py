@@ -13,6 +13,7 @@ import inspect
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 _PREFIX_BYTES = 256 * 2**20
 _MAX_ROWS = {"cpu": 256}  # rows of one forward; more are no faster on a CPU (benchmarks/step_cost.py)
 _MAX_ROWS_ACCELERATOR = 8192
+_COMPARED = 8  # rows whose logits are compared with what the output layer says
+_SCALED = 0.02  # logits that differ by less from what the output layer says are rounded, not scaled
 _LOGIT_BYTES = 2**30  # of one forward; activations are small beside them for the short rows of a search
 _T = TypeVar("_T")
 
@@ -137,6 +140,12 @@ class LanguageModel:
     def dtype(self) -> torch.dtype:
         """Of its computations."""
         return self.embeddings.dtype
+
+    @cached_property
+    def directions(self) -> Tensor:
+        """``(V, D)`` of the model's dtype: where each embedding lies from the mean of all, as a unit vector."""
+        table = self.embeddings.float()
+        return functional.normalize(table - table.mean(0), dim=1).to(self.dtype)
 
     @property
     def context_window(self) -> int | None:
@@ -236,6 +245,76 @@ class LanguageModel:
         whole = self.module.generate(prompt, attention_mask=torch.ones_like(prompt), generation_config=config)
         return [int(i) for i in whole[0, prompt.shape[1] :]]
 
+    @torch.no_grad()
+    def sample(
+        self, starts: Tensor, n_tokens: int, temperature: float, allowed: Tensor, random: torch.Generator
+    ) -> Tensor:
+        """``(B, P + n_tokens)``: texts that the model writes behind `starts` ``(B, P)`` with P ≥ 1, of allowed tokens.
+
+        Args:
+            starts: ids, behind what the tokenizer puts in front of every text.
+            n_tokens: how many tokens are written.
+            temperature: of each draw, > 0.
+            allowed: ``(V,)`` bool.
+            random: what the draws follow.
+        """
+        lead = torch.tensor(self.vocabulary.leading_ids, dtype=torch.long, device=self.device).expand(len(starts), -1)
+        fed = torch.cat((lead, starts), dim=1)
+        config = GenerationConfig(
+            do_sample=True,
+            temperature=temperature,
+            top_k=0,
+            max_new_tokens=n_tokens,
+            pad_token_id=0,
+            suppress_tokens=(~allowed).nonzero()[:, 0].tolist() or None,
+        )
+        with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
+            torch.manual_seed(int(torch.randint(2**31, (), generator=random)))  # the library draws from the global one
+            texts = self.module.generate(fed, attention_mask=torch.ones_like(fed), generation_config=config)
+        written: Tensor = texts[:, lead.shape[1] :]
+        return written
+
+    @torch.no_grad()
+    def states(self, block: Block) -> tuple[Tensor, Tensor, Tensor]:
+        """What the output layer reads in front of the last read of `block`, and what it makes of it.
+
+        Returns:
+            ``(B, D)`` of the model's dtype, ``(B,)`` float32 log Σ exp of the logits, and ``(B,)`` int64 the greedy
+            token. The states are scaled where the model scales its logits, so that `logits` are the model's own.
+
+        Raises:
+            ModelError: the model has no output layer that reads states.
+        """
+        parts = self._in_chunks(len(block.rows), 1, lambda part: self._states_chunk(block.part(part)))
+        states, normalizers, greedy = (torch.cat(tensors) for tensors in zip(*parts, strict=True))
+        return states, normalizers, greedy
+
+    def logits(self, states: Tensor, token: int) -> Tensor:
+        """``(B,)`` float32: the logit of one token at each of `states` ``(B, D)``.
+
+        Raises:
+            ModelError: as `states`.
+        """
+        weight, bias = self.output_layer
+        return self._capped((states @ weight[token]).float() + (0 if bias is None else bias[token].float()))
+
+    def _capped(self, logits: Tensor) -> Tensor:
+        cap = getattr(self.module.config.get_text_config(), "final_logit_softcapping", None)
+        return logits if not cap else cap * torch.tanh(logits / cap)
+
+    @property
+    def output_layer(self) -> tuple[Tensor, Tensor | None]:
+        """Weight ``(V, D)`` and bias ``(V,)`` of the layer that makes logits of states.
+
+        Raises:
+            ModelError: it is none of weights and a bias, e.g. because it is quantised.
+        """
+        head = self.module.get_output_embeddings()
+        weight = getattr(head, "weight", None)
+        if not isinstance(weight, Tensor) or not weight.is_floating_point() or len(weight) != len(self.embeddings):
+            raise ModelError(f"{self.name} has no plain output layer")
+        return weight, getattr(head, "bias", None)
+
     # ── passes ────────────────────────────────────────────────────────────────────────────────────────
 
     def _forward(self, *, keep: Sequence[int], cache: Any = None, **inputs: Tensor) -> Tensor:
@@ -261,6 +340,21 @@ class LanguageModel:
             if cache is not None:
                 self._offer(block, parents, first_tokens(cache))
         return TokenScores.join(parts, lambda tensors: torch.cat(tensors, -1))
+
+    def _states_chunk(self, block: Block) -> tuple[Tensor, Tensor, Tensor]:
+        weight, bias = self.output_layer
+        fed, _, cache, offset = self._fed(block)
+        read: list[Tensor] = []
+        head = self.module.get_output_embeddings()
+        hook = head.register_forward_pre_hook(lambda _, inputs: read.append(inputs[0][:, -1]))
+        try:
+            logits = self._forward(keep=[block.n_fed - 1 - offset], cache=cache, input_ids=fed)[:, 0].float()
+        finally:
+            hook.remove()
+        states = read[-1]
+        plain = self._capped((states[:_COMPARED] @ weight.T).float() + (0 if bias is None else bias.float()))
+        scale = float((logits[:_COMPARED] * plain).sum() / (plain * plain).sum())  # some families multiply their logits
+        return states * scale if abs(scale - 1) > _SCALED else states, logits.logsumexp(-1), logits.argmax(-1)
 
     def _fed(self, block: Block) -> tuple[Tensor, list[Prefix], SharedCache | None, int]:
         """Token ids ``(B, T)`` that have to be fed, the prefix of each, the cache that holds them, and their length."""

@@ -11,6 +11,7 @@ from typing import Annotated
 from pydantic import Field
 
 from lmaudit.optimizers.arca import Arca
+from lmaudit.optimizers.auto import Auto
 from lmaudit.optimizers.autoprompt import AutoPrompt
 from lmaudit.optimizers.beam import Beam
 from lmaudit.optimizers.gbda import Gbda
@@ -20,10 +21,11 @@ from lmaudit.optimizers.pez import Pez
 from lmaudit.optimizers.random_search import RandomSearch
 
 Optimizer = Annotated[
-    Arca | AutoPrompt | Beam | Gbda | Gcg | Pez | RandomSearch | Imported, Field(discriminator="name")
+    Arca | Auto | AutoPrompt | Beam | Gbda | Gcg | Pez | RandomSearch | Imported, Field(discriminator="name")
 ]
-OPTIMIZERS: dict[str, type[Arca | AutoPrompt | Beam | Gbda | Gcg | Pez | RandomSearch]] = {
+OPTIMIZERS: dict[str, type[Arca | Auto | AutoPrompt | Beam | Gbda | Gcg | Pez | RandomSearch]] = {
     "arca": Arca,
+    "auto": Auto,
     "autoprompt": AutoPrompt,
     "beam": Beam,
     "gbda": Gbda,
@@ -32,4 +34,16 @@ OPTIMIZERS: dict[str, type[Arca | AutoPrompt | Beam | Gbda | Gcg | Pez | RandomS
     "random": RandomSearch,
 }
 
-__all__ = ["OPTIMIZERS", "Arca", "AutoPrompt", "Beam", "Gbda", "Gcg", "Imported", "Optimizer", "Pez", "RandomSearch"]
+__all__ = [
+    "OPTIMIZERS",
+    "Arca",
+    "Auto",
+    "AutoPrompt",
+    "Beam",
+    "Gbda",
+    "Gcg",
+    "Imported",
+    "Optimizer",
+    "Pez",
+    "RandomSearch",
+]

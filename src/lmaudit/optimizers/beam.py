@@ -13,8 +13,9 @@ import torch
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 
-from lmaudit.optimizers.coordinate import Count, Label, seeded
-from lmaudit.search.query import Checkpoint, Evaluation, Query, Scores, Search, following, score
+from lmaudit.optimizers.coordinate import Count, Label, seeded, solution
+from lmaudit.search.draws import drawn_places
+from lmaudit.search.query import Checkpoint, Evaluation, Query, Search, following, score
 from lmaudit.search.space import Space
 
 
@@ -51,7 +52,7 @@ class Beam(BaseModel):
                 if not len(rows):
                     break
                 scores = yield from score(rows, position)
-                if position + 1 in space.lengths and (found := _solution(rows, scores)) is not None:
+                if position + 1 in space.lengths and (found := solution(rows, scores)) is not None:
                     return found
                 rows = rows[scores.objective.argsort(descending=True, stable=True)[: self.n_beams]]
                 beams = rows[:, : position + 1]
@@ -75,20 +76,3 @@ class Beam(BaseModel):
         )
         rows = torch.cat((prompts, space.output.expand(len(prompts), -1)), dim=1)
         return rows[space.of_length(prompts.shape[1]).admits(rows)]
-
-
-def drawn_places(logprobs: Tensor, n: int, random: torch.Generator) -> Tensor:
-    """Places of `n` draws without replacement from logprobs ``(A,)``, which need not add up to 1; all where A is less.
-
-    The largest sums of log p and Gumbel noise are such draws (Gumbel-max), with one set of numbers on every device.
-    """
-    uniform = torch.rand(len(logprobs), generator=random).clamp(1e-20, 1 - 1e-7)
-    noisy = logprobs - (-uniform.log()).log().to(logprobs.device)
-    return noisy.topk(min(n, len(noisy))).indices
-
-
-def _solution(rows: Tensor, scores: Scores) -> Tensor | None:
-    """The best row that solves the problem; None: none does."""
-    if not scores.solved.any():
-        return None
-    return rows[int(scores.objective.where(scores.solved, -torch.inf).argmax())]

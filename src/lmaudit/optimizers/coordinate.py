@@ -12,7 +12,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
-from lmaudit.search.query import Checkpoint, Evaluation, Query, Search, score
+from lmaudit.search.query import Checkpoint, Evaluation, Query, Scores, Search, score
 from lmaudit.search.space import Space
 
 Propose = Callable[[Tensor, int, torch.Generator], Generator[Query, Evaluation, Tensor]]
@@ -71,13 +71,26 @@ def coordinate_ascent(
                 candidates = torch.cat((row[position, None], candidates[candidates != row[position]]))
             rows = space.replace(row, position, candidates)
             scores = yield from score(rows, position)
-            best = int(scores.objective.argmax())
-            if settings.every_row and scores.solved.any():
-                best = int(scores.objective.where(scores.solved, -torch.inf).argmax())
-            row = rows[best]
-            if scores.solved[best]:
-                return row
+            if (found := solution(rows, scores, every_row=settings.every_row)) is not None:
+                return found
+            row = rows[int(scores.objective.argmax())]
             following = position + 1
             done = following == len(space.positions)
             yield Checkpoint(sweep + 1, 0, row[None]) if done else Checkpoint(sweep, following, row[None])
     return None
+
+
+def solution(rows: Tensor, scores: Scores, *, every_row: bool = True) -> Tensor | None:
+    """The row ``(m+n,)`` that solves the problem, None: none does.
+
+    Args:
+        rows: ``(B, m+n)``.
+        scores: theirs.
+        every_row: any row may be the solution, the best of those that solve the problem is; otherwise only the best of
+            all may.
+    """
+    values = scores.objective
+    if every_row and scores.solved.any():
+        values = values.where(scores.solved, -torch.inf)
+    best = int(values.argmax())
+    return rows[best] if scores.solved[best] else None

@@ -34,6 +34,7 @@ _OVERLAP = {
 _BOUNDS = {"n_sweeps": "sweeps", "n_steps": "steps", "n_starts": "starts", "n_rounds": "rounds"}
 _OPTIMIZERS = {
     "arca": "ARCA",
+    "auto": "short climbs from a bank of prompts",
     "autoprompt": "AutoPrompt",
     "beam": "beam search in the model's own distribution",
     "gbda": "GBDA",

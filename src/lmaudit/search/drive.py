@@ -59,6 +59,7 @@ class Progress:
         rows: what the optimiser continues from, B rows of m'+n ids.
         n_tokens: tokens through the model so far, forward and backward counted alike.
         seconds: its share of the wall time so far.
+        n_starts: prompts that it has begun from, where it begins anew again and again.
         best: None before the first score.
         completed: f(x) = o held at some row, whatever the success conditions said of it.
     """
@@ -70,6 +71,7 @@ class Progress:
     seconds: float = 0.0
     best: Best | None = None
     completed: bool = False
+    n_starts: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object with the attributes as keys."""
@@ -245,7 +247,9 @@ class Driver:
         output = task.problem.space.output
         resume = None
         if progress.rows:
-            resume = Checkpoint(progress.n_sweeps, progress.position, output.new_tensor(progress.rows))
+            resume = Checkpoint(
+                progress.n_sweeps, progress.position, output.new_tensor(progress.rows), progress.n_starts
+            )
         try:
             search = task.optimizer.search(task.problem.space, task.seed, resume)
             one = _Live(task, search, Checkpoint(0, 0, output), progress if resume else Progress())
@@ -268,13 +272,13 @@ class Driver:
     # ── asking and answering ──────────────────────────────────────────────────────────────────────────
 
     def _ask(self, group: list[_Live]) -> list[Answer]:
-        started = time.perf_counter()
+        started, n_for_banks = time.perf_counter(), self.evaluator.banks.n_tokens
         answers = self.evaluator.evaluate([(one.task.problem, one.query) for one in group])
         seconds = time.perf_counter() - started
         costs = [self._charge(one) for one in group]
         for one, cost in zip(group, costs, strict=True):
             one.charge(cost, seconds * cost / max(1, sum(costs)))
-        self.n_tokens += sum(costs)
+        self.n_tokens += sum(costs) + self.evaluator.banks.n_tokens - n_for_banks  # a bank is no single search's
         return answers
 
     def _charge(self, one: _Live) -> int:
@@ -307,7 +311,13 @@ class Driver:
             query = one.search.throw(answer) if isinstance(answer, LmauditError) else one.search.send(answer)
             while isinstance(query, Checkpoint):
                 rows = tuple(map(tuple, query.rows.tolist()))
-                one.progress = replace(one.progress, n_sweeps=query.sweep, position=query.position, rows=rows)
+                one.progress = replace(
+                    one.progress,
+                    n_sweeps=query.sweep,
+                    position=query.position,
+                    rows=rows,
+                    n_starts=query.n_starts,
+                )
                 yield Checkpointed(one.task.key, one.progress)
                 query = one.search.send(None)
         except StopIteration as stop:

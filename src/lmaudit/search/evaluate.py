@@ -14,6 +14,7 @@ from lmaudit.errors import ModelError
 from lmaudit.model.huggingface import Block, LanguageModel
 from lmaudit.model.scores import TokenScores
 from lmaudit.objectives import Objective
+from lmaudit.search.bank import Banks
 from lmaudit.search.query import (
     Continuation,
     Continue,
@@ -22,6 +23,8 @@ from lmaudit.search.query import (
     Linearisation,
     Linearise,
     Query,
+    Recall,
+    Recollection,
     Relax,
     Relaxation,
     Score,
@@ -67,6 +70,8 @@ class Problem:
         """The problem that a query is about: that of its rows' length."""
         if isinstance(query, Score | Linearise | Slopes):
             return self.for_rows(query.rows)
+        if isinstance(query, Recall):
+            return self.of_length(query.n_prompt)
         return self.of_length(query.soft.shape[1]) if isinstance(query, Relax) else self
 
 
@@ -75,14 +80,22 @@ Answer = Evaluation | ModelError
 
 
 class Evaluator:
-    """Answers queries about one model."""
+    """Answers queries about one model.
 
-    def __init__(self, model: LanguageModel) -> None:
+    Args:
+        model: which.
+        banks: where what is known of it is kept; None: in memory.
+    """
+
+    def __init__(self, model: LanguageModel, banks: Banks | None = None) -> None:
         self.model = model
+        self.banks = banks or Banks(model)
         self.n_dropped_rows = 0  # rows whose logits or gradients were not finite
 
     def shape(self, problem: Problem, query: Query) -> Hashable:
         """Queries with equal shapes can be answered in one pass."""
+        if isinstance(query, Recall):
+            return Recall
         objective = problem.of_query(query).objective
         if isinstance(query, Continue):
             return Continue, len(objective.frame.before) + query.rows.shape[1]
@@ -110,6 +123,8 @@ class Evaluator:
         """Answers to queries of one shape, in their order; an error instead of an answer where only that one failed."""
         asked = [(problem.of_query(query), query) for problem, query in asked]
         kind = type(asked[0][1])
+        if kind is Recall:
+            return [_or_error(self._recollection, problem, query) for problem, query in asked]
         if kind is Score:
             return self._score(asked)
         if kind is Linearise:
@@ -259,6 +274,17 @@ class Evaluator:
         if said:
             self._check_finite(known, "logits")
         return Continuation(logprobs.where(known[:, None], -math.log(logprobs.shape[1])))
+
+    def _recollection(self, problem: Problem, query: Query) -> Recollection:
+        assert isinstance(query, Recall)
+        space = problem.space
+        try:
+            bank = self.banks.get(problem.objective.frame, space.usable, query.bank_tokens)
+        except ModelError:  # an output layer that cannot be read: such a model is searched without
+            rows = space.output.new_zeros(0, space.n_prompt + len(space.output))
+            return Recollection(rows, rows[:, 0].float(), rows[:, 0].bool())
+        prompts, logprobs, says = bank.best(self.model, int(space.output[0]), space.allowed)
+        return Recollection(torch.cat((prompts, space.output.expand(len(prompts), -1)), dim=1), logprobs, says)
 
     def _check_finite(self, finite: Tensor, what: str) -> Tensor:
         """`finite` ``(B,)`` itself; counts the rows that are not, and raises when none is."""

@@ -160,6 +160,34 @@ class Continuation:
 
 
 @dataclass(frozen=True)
+class Recall:
+    """Ask which prompts are known to lead to the output, or near it: those of the bank (`lmaudit.search.bank`).
+
+    Attributes:
+        n_prompt: m, tokens of the prompts.
+        bank_tokens: tokens through the model that the bank may cost.
+    """
+
+    n_prompt: int
+    bank_tokens: int
+
+
+@dataclass(frozen=True)
+class Recollection:
+    """The prompts of a bank that are made of allowed tokens, those behind which o_1 is likeliest first.
+
+    Attributes:
+        rows: ``(R, m+n)``, with the output; none where the model allows no bank.
+        logprobs: ``(R,)`` float32, log p(o_1 | prompt) in nats.
+        says: ``(R,)`` bool, o_1 is what the model says there.
+    """
+
+    rows: Tensor
+    logprobs: Tensor
+    says: Tensor
+
+
+@dataclass(frozen=True)
 class Checkpoint:
     """Not a question: "from here I can be continued". The driver stores it and answers at once.
 
@@ -167,15 +195,17 @@ class Checkpoint:
         sweep: full sweeps (or steps) that are done.
         position: position of a row that comes next in the sweep that is under way.
         rows: ``(B, m+n)``, all that the optimiser needs besides its seed to go on.
+        n_starts: prompts that it has begun from, where it begins anew again and again.
     """
 
     sweep: int
     position: int
     rows: Tensor
+    n_starts: int = 0
 
 
-Query = Score | Linearise | Slopes | Relax | Continue | Checkpoint
-Evaluation = Scores | Linearisation | Gradients | Relaxation | Continuation | None
+Query = Score | Linearise | Slopes | Relax | Continue | Recall | Checkpoint
+Evaluation = Scores | Linearisation | Gradients | Relaxation | Continuation | Recollection | None
 Search = Generator[Query, Evaluation, Tensor | None]
 """A running search. It returns the row ``(m+n,)`` that it found, or None when it gives up."""
 
@@ -213,3 +243,10 @@ def following(rows: Tensor) -> Generator[Query, Evaluation, Tensor]:
     answer = yield Continue(rows)
     assert isinstance(answer, Continuation)
     return answer.logprobs
+
+
+def recall(n_prompt: int, bank_tokens: int) -> Generator[Query, Evaluation, Recollection]:
+    """Yield a `Recall` and return its `Recollection`."""
+    answer = yield Recall(n_prompt, bank_tokens)
+    assert isinstance(answer, Recollection)
+    return answer

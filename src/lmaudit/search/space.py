@@ -24,9 +24,12 @@ class Space:
         output: ``(n,)`` int64, the output: fixed, or any when it is searched.
         allowed: ``(V,)`` bool, tokens that may stand in the prompt.
         embeddings: ``(V, D)``, what gradients are with respect to.
+        directions: ``(V, D)``, where each embedding lies from the mean of all, as a unit vector.
         survives: whether a whole prompt (m ids) is admissible, e.g. survives decode → encode; None admits every one.
         allowed_output: ``(V,)`` bool, tokens that may stand in the output; None: the output is fixed.
         overlaps: whether prompt and output ids have too much in common; only where both are searched, None: never.
+        allowed_anywhere: ``(V,)`` bool, tokens that may stand in a prompt to any output; None: as `allowed`.
+        n_after: tokens that stand between prompt and output.
         shortest: tokens of the shortest prompt that counts as a solution; None: m, every prompt has this length.
     """
 
@@ -34,9 +37,12 @@ class Space:
     output: Tensor
     allowed: Tensor
     embeddings: Tensor
+    directions: Tensor
     survives: Callable[[Sequence[int]], bool] | None = None
     allowed_output: Tensor | None = None
     overlaps: Callable[[Sequence[int], Sequence[int]], bool] | None = None
+    allowed_anywhere: Tensor | None = None
+    n_after: int = 0
     shortest: int | None = None
 
     @property
@@ -48,6 +54,11 @@ class Space:
     def lengths(self) -> range:
         """Lengths of prompts that count as solutions, the shortest first."""
         return range(self.n_prompt if self.shortest is None else self.shortest, self.n_prompt + 1)
+
+    @property
+    def usable(self) -> Tensor:
+        """``(V,)`` bool: tokens that may stand in a prompt to any output."""
+        return self.allowed if self.allowed_anywhere is None else self.allowed_anywhere
 
     def of_length(self, n_prompt: int) -> Space:
         """The same space for prompts of at most so many tokens."""
@@ -131,13 +142,15 @@ class Space:
         if self.survives is None and self.overlaps is None:
             return self.best(scores, position, n)
         for n_ranked in (_LOOK_AT_FIRST * n, len(scores)):
-            chosen = self._admissible(self.best(scores, position, n_ranked), row, position, n)
+            chosen = self.admissible(self.best(scores, position, n_ranked), row, position, n)
             if len(chosen) == n:
                 break
         return chosen
 
-    def _admissible(self, ranked: Tensor, row: Tensor, position: int, n: int) -> Tensor:
-        """The first `n` of `ranked` that leave `row` admissible at `position`."""
+    def admissible(self, ranked: Tensor, row: Tensor, position: int, n: int) -> Tensor:
+        """The first `n` of allowed tokens `ranked` that leave `row` admissible at `position`."""
+        if self.survives is None and self.overlaps is None:
+            return ranked[:n]
         ids, chosen = row.tolist(), []
         for token in ranked.tolist():
             ids[position] = token

@@ -1,0 +1,194 @@
+"""A bank knows log p of the first output token for every prompt in it, as the model itself says."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from lmaudit.frame import Frame, Setting
+from lmaudit.model.huggingface import Block
+from lmaudit.search.bank import Bank, Banks, build
+from lmaudit.search.evaluate import Evaluator
+from lmaudit.search.query import Recall, Recollection
+from lmaudit.testing.contract import problem
+from lmaudit.testing.tiny import FAMILIES, tiny_model
+
+BUDGET = 900
+
+
+@pytest.fixture(scope="module")
+def model():
+    return tiny_model("qwen2", seed=1)
+
+
+def frame_of(model, n_prompt=3, **setting) -> Frame:
+    return Setting(model.vocabulary, **setting).frame(n_prompt, 2)
+
+
+def said_by_model(model, frame, prompts, token):
+    """log p of `token` behind each prompt, by the question that searches ask."""
+    frame = Frame(frame.before, frame.n_prompt, frame.after, 1)
+    rows = frame.expand(torch.cat((prompts, torch.full_like(prompts[:, :1], token)), dim=1))
+    return model.score(Block(rows, 0, (rows.shape[1] - 1,)))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_logprobs_are_those_of_the_model(family):
+    model = tiny_model(family, seed=1)
+    frame = frame_of(model)
+    bank = build(model, frame, model.vocabulary.usable, BUDGET)
+    for token in (5, 40):
+        scores = said_by_model(model, frame, bank.prompts, token)
+        assert torch.allclose(bank.logprobs(model, token), scores.logprob[:, 0], atol=2e-3)
+        assert ((bank.greedy == token) == scores.greedy[:, 0]).float().mean() > 0.99  # ties may be cut otherwise
+
+
+@pytest.mark.parametrize("setting", [{"prefix": "She said"}, {"suffix": " so"}, {"chat": True}])
+def test_what_stands_around_the_prompts_is_read(model, setting):
+    frame = frame_of(model, **setting)
+    bank = build(model, frame, model.vocabulary.usable, BUDGET)
+    scores = said_by_model(model, frame, bank.prompts, 7)
+    assert torch.allclose(bank.logprobs(model, 7), scores.logprob[:, 0], atol=2e-3)
+
+
+@pytest.mark.parametrize("n_prompt", [1, 2, 3, 6])
+@pytest.mark.parametrize("budget", [1, 300, 3_000])
+def test_prompts_are_different_allowed_and_near_the_budget(model, n_prompt, budget):
+    allowed = model.vocabulary.usable.clone()
+    allowed[::3] = False
+    bank = build(model, frame_of(model, n_prompt), allowed, budget)
+    assert allowed[bank.prompts].all()
+    assert bank.prompts.shape == (len(bank), n_prompt)
+    assert len(bank)
+    if n_prompt == 1:
+        assert len(bank) == min(budget, int(allowed.sum()))
+        assert bank.n_tokens == len(bank)
+    if budget == 3_000 and n_prompt > 1:
+        assert 0.4 * budget < bank.n_tokens <= budget
+
+
+def test_beginnings_share_a_pass_and_last_tokens_differ(model):
+    bank = build(model, frame_of(model), model.vocabulary.usable, BUDGET)
+    beginnings = [tuple(p[:-1]) for p in bank.prompts.tolist()]
+    assert len(set(beginnings)) < len(bank) / 10
+    first = [p[-1] for p in bank.prompts.tolist() if tuple(p[:-1]) == beginnings[0]][:64]
+    assert len(set(first)) == len(first)
+
+
+def test_the_same_is_built_again_and_another_seed_differs(model):
+    one, two, other = (build(model, frame_of(model), model.vocabulary.usable, BUDGET, seed) for seed in (0, 0, 1))
+    assert torch.equal(one.prompts, two.prompts)
+    assert torch.equal(one.states, two.states)
+    assert not torch.equal(one.prompts, other.prompts)
+
+
+def test_building_leaves_the_random_numbers_of_others_alone(model):
+    torch.manual_seed(3)
+    expected = torch.rand(3)
+    torch.manual_seed(3)
+    build(model, frame_of(model), model.vocabulary.usable, BUDGET)
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_best_are_ranked_and_of_allowed_tokens(model):
+    bank = build(model, frame_of(model), model.vocabulary.usable, BUDGET)
+    allowed = model.vocabulary.usable.clone()
+    allowed[bank.prompts[0]] = False
+    prompts, logprobs, says = bank.best(model, 9, allowed)
+    assert 0 < len(prompts) < len(bank)
+    assert allowed[prompts].all()
+    assert (logprobs.diff() <= 0).all()
+    assert torch.equal(says, said_by_model(model, frame_of(model), prompts, 9).greedy[:, 0])
+
+
+class TestBanks:
+    def get(self, banks, model, **changes) -> Bank:
+        arguments = {"frame": frame_of(model), "allowed": model.vocabulary.usable, "n_tokens": BUDGET, **changes}
+        return banks.get(**arguments)
+
+    def test_each_is_built_once_and_kept_on_disk(self, model, tmp_path):
+        banks = Banks(model, tmp_path)
+        bank = self.get(banks, model)
+        assert self.get(banks, model) is bank
+        assert (banks.n_built, banks.n_tokens) == (1, bank.n_tokens)
+        later = Banks(model, tmp_path)
+        assert torch.equal(self.get(later, model).states, bank.states)
+        assert self.get(later, model).n_tokens == bank.n_tokens
+        assert later.n_built == 0
+
+    def test_what_decides_its_content_decides_its_name(self, model, tmp_path):
+        banks = Banks(model, tmp_path)
+        some = model.vocabulary.usable.clone()
+        some[5] = False
+        self.get(banks, model)
+        for change in (
+            {"frame": frame_of(model, 2)},
+            {"frame": frame_of(model, prefix="She said")},
+            {"frame": frame_of(model, suffix=" so")},
+            {"allowed": some},
+            {"n_tokens": 2 * BUDGET},
+        ):
+            n_built = banks.n_built
+            self.get(banks, model, **change)
+            assert banks.n_built == n_built + 1
+        other = Banks(tiny_model("qwen2", seed=2), tmp_path)
+        self.get(other, other.model)
+        assert other.n_built == 1
+
+    def test_the_output_does_not(self, model, tmp_path):
+        banks = Banks(model, tmp_path)
+        self.get(banks, model)
+        self.get(banks, model, frame=Setting(model.vocabulary).frame(3, 5))
+        assert banks.n_built == 1
+
+    @pytest.mark.parametrize("harm", ["cut", "changed", "no bank"])
+    def test_a_harmed_file_is_built_anew(self, model, tmp_path, harm):
+        bank = self.get(Banks(model, tmp_path), model)
+        (place,) = tmp_path.glob("*.safetensors")
+        content = bytearray(place.read_bytes())
+        if harm == "changed":
+            content[-1] ^= 1
+        place.write_bytes({"cut": content[: len(content) // 2], "changed": content, "no bank": b"hello"}[harm])
+        banks = Banks(model, tmp_path)
+        assert torch.equal(self.get(banks, model).states, bank.states)
+        assert banks.n_built == 1
+        assert Banks(model, tmp_path).get(frame_of(model), model.vocabulary.usable, BUDGET).n_tokens == bank.n_tokens
+
+    def test_memory_and_disk_are_bounded(self, model, tmp_path, monkeypatch):
+        size = self.get(Banks(model), model).n_bytes
+        monkeypatch.setattr("lmaudit.search.bank._MEMORY_BYTES", int(1.5 * size))
+        monkeypatch.setattr("lmaudit.search.bank._DISK_BYTES", int(2.7 * size))
+        banks = Banks(model, tmp_path)
+        for n_tokens in (BUDGET, BUDGET + 1, BUDGET + 2, BUDGET + 3):
+            self.get(banks, model, n_tokens=n_tokens)
+        assert len(banks._kept) == 1
+        assert len(list(tmp_path.glob("*.safetensors"))) == 2
+        self.get(banks, model, n_tokens=BUDGET + 3)
+        assert banks.n_built == 4
+
+    def test_a_folder_that_cannot_be_written_costs_nothing_but_the_time(self, model, tmp_path):
+        (tmp_path / "file").write_text("no folder")
+        banks = Banks(model, tmp_path / "file" / "banks")
+        assert len(self.get(banks, model))
+
+
+def test_a_search_recalls_rows_with_its_output(model):
+    cat = problem(model, "cat")
+    (answer,) = Evaluator(model).evaluate([(cat, Recall(3, BUDGET))])
+    assert isinstance(answer, Recollection)
+    assert (answer.rows[:, 3:] == cat.space.output).all()
+    assert cat.space.allowed[answer.rows[:, :3]].all()
+    assert (answer.logprobs.diff() <= 0).all()
+
+
+def test_targets_share_one_bank_whatever_their_overlap_forbids(model):
+    evaluator = Evaluator(model)
+    evaluator.evaluate([(problem(model, output), Recall(3, BUDGET)) for output in ("cat", " mat", " Donald")])
+    assert evaluator.banks.n_built == 1
+
+
+def test_a_model_without_a_plain_output_layer_is_searched_without(model, monkeypatch):
+    monkeypatch.setattr(model.module, "get_output_embeddings", lambda: None)
+    (answer,) = Evaluator(model).evaluate([(problem(model, "cat"), Recall(3, BUDGET))])
+    assert isinstance(answer, Recollection)
+    assert answer.rows.shape == (0, 4)
