@@ -88,7 +88,7 @@ def descent(point, slope, _, *, rate, decay):
 
 
 @pytest.mark.parametrize("near", ["cosine", "euclidean"])
-@pytest.mark.parametrize(("rule", "rate"), [("adamw", 0.2), ("sgd", 0.05)])
+@pytest.mark.parametrize(("rule", "rate"), [("adamw", 0.2), ("sgd", 1.0)])
 @pytest.mark.parametrize("name", SETTINGS)
 def test_it_goes_where_the_algorithm_goes(model, name, rule, rate, near):
     reversal, problem = prepare(model, **SETTINGS[name])
