@@ -32,6 +32,7 @@ import torch
 
 from lmaudit.errors import InputError, LmauditError
 from lmaudit.model.load import load_model, make_spec
+from yardstick import naturalness
 from yardstick.records import append, read
 from yardstick.searches import Bench, Conditions, Searching
 from yardstick.summary import summaries
@@ -98,10 +99,17 @@ def say(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
-def report(paths: list[Path], *, as_json: bool) -> None:
+def report(options: argparse.Namespace) -> None:
     """Print what the results in the files come to."""
-    found = summaries(read(paths))
-    print(json.dumps(found, indent=2) if as_json else as_text(found))
+    paths = options.summary or [path for path in [options.store] if path.exists()]
+    results = read(paths)
+    if options.under is None:
+        found = summaries(results)
+        print(json.dumps(found, indent=2) if options.json else as_text(found))
+        return
+    human = options.human.read_text(encoding="utf-8").splitlines() if options.human else []
+    rows = naturalness.of_variants(results, load_model(options.under), human)
+    print(json.dumps(rows, indent=2) if options.json else naturalness.as_text(rows))
 
 
 def arguments(words: Sequence[str] | None) -> argparse.Namespace:
@@ -127,6 +135,8 @@ def arguments(words: Sequence[str] | None) -> argparse.Namespace:
     add("--store", type=Path, default=Path("search_quality.jsonl"), help="file of results, appended to")
     add("--data", type=Path, default=DATA, help="folder of the lists of targets")
     add("--summary", type=Path, nargs="+", help="run nothing, sum these files up")
+    add("--under", help="a second model: print how natural the found prompts are to it, instead of the summary")
+    add("--human", type=Path, help="with --under: a file of texts that people wrote, one a line")
     add("--json", action="store_true", help="the summary as JSON")
     options = parser.parse_args(words)
     if options.quick:
@@ -141,7 +151,7 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         if not options.summary:
             run(options)
-        report(options.summary or [path for path in [options.store] if path.exists()], as_json=options.json)
+        report(options)
     except LmauditError as error:
         say(f"error: {error}")
         return 2

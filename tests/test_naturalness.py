@@ -10,7 +10,14 @@ from tokenizers import processors
 
 from found import PROMPTS, finding_of, found_study
 from lmaudit.errors import InputError, StudyError
-from lmaudit.naturalness import by_length, logprob_per_token, mean_with_interval, measure_naturalness
+from lmaudit.naturalness import (
+    by_length,
+    group_of,
+    human_log_perplexity,
+    logprob_per_token,
+    mean_with_interval,
+    measure_naturalness,
+)
 from lmaudit.store import Study
 from lmaudit.testing.tiny import tiny_model
 
@@ -136,15 +143,15 @@ def test_a_stopped_measurement_keeps_what_it_has(tmp_path, second):
 
 def test_by_length_and_optimizer_with_intervals(path, second):
     found = measure_naturalness(path, second)
-    rows = by_length(found.prompts)
+    rows = by_length(found)
     assert [(r.optimizer, r.prompt_length, r.n) for r in rows] == [("arca", 2, 3), ("arca", 3, 2), ("random", 2, 1)]
     values = [-p.logprob_per_token for p in found.prompts[:5:2]]
     low, high = t.interval(0.95, 2, sum(values) / 3, torch.tensor(values).double().std().item() / math.sqrt(3))
     got = rows[0].log_perplexity
     assert (got.value, got.low, got.high) == pytest.approx((sum(values) / 3, low, high))
     assert (rows[2].log_perplexity.low, rows[2].log_perplexity.high) == (None, None)
-    unlike = [replace(found.prompts[0], logprob_per_token=value) for value in (-1.0, -9.0)]
-    (row,) = by_length(unlike)
+    unlike = tuple(replace(found.prompts[0], logprob_per_token=value) for value in (-1.0, -9.0))
+    (row,) = by_length(replace(found, prompts=unlike))
     assert row.log_perplexity.low == 0, "less is impossible"
 
 
@@ -154,7 +161,7 @@ def test_settings_of_a_grid_are_not_mixed(tmp_path, second):
         replace(finding_of(model, p, 1), settings={"lam_perp": i % 2, "prompt_length": 2})
         for i, p in enumerate(PROMPTS)
     ]
-    rows = by_length(measure_naturalness(found_study(tmp_path / "s.db", made), second).prompts)
+    rows = by_length(measure_naturalness(found_study(tmp_path / "s.db", made), second))
     assert [(r.settings, r.n) for r in rows] == [({"lam_perp": 0}, 3), ({"lam_perp": 1}, 2)]
 
 
@@ -167,7 +174,7 @@ def test_what_cannot_be_measured_is_missing_with_its_reason(tmp_path):
         "it has no token with anything before it",
         None,
     ]
-    (row,) = by_length(found.prompts)
+    (row,) = by_length(found)
     assert (row.n, row.n_missing) == (1, 2)
     with torch.no_grad():
         model.module.get_output_embeddings().weight.fill_(float("inf"))
@@ -188,3 +195,43 @@ def test_an_interval_holds_its_mean(values):
         assert made.low <= made.value <= made.high
     else:
         assert len(set(values)) <= 1 or max(values) - min(values) < 1e-6
+
+
+def test_the_front_of_success_and_naturalness(path, second):
+    found = measure_naturalness(path, second)
+    assert [(row.n, row.n_searches) for row in by_length(found)] == [(3, 4), (2, 2), (1, 1)]
+
+    def front(*groups):
+        """Whether each group of (found, searches, log-perplexity) is on the front."""
+        first, prompts, ended = found.prompts[0], [], {}
+        for i, (n, n_searches, value) in enumerate(groups):
+            mine = replace(first, settings={"weight": i}, logprob_per_token=-value)
+            prompts += [mine] * n
+            ended[group_of(first.optimizer, mine.settings, first.prompt_length)] = n_searches
+        return [row.on_front for row in by_length(replace(found, prompts=tuple(prompts), n_searches=ended))]
+
+    assert front((3, 4, 8.0), (2, 4, 5.0), (2, 4, 6.0)) == [True, True, False]
+    assert front((3, 4, 5.0), (2, 4, 5.0), (3, 4, 5.0)) == [True, False, True], "equals do not push each other out"
+
+
+def test_human_text_is_cut_to_the_lengths_of_the_prompts(second):
+    texts = ["the cat sat on the mat", "the men said", "cat"]
+    rows = [second.vocabulary.encode_typed(text) for text in texts]
+    assert len(rows[2]) < 5 < len(rows[0])
+    said = human_log_perplexity(second, texts, [2, 2, 4, 0])
+    total = 0.0
+    for n in (2, 2, 4):
+        cut = [row[: n + 1] for row in rows if len(row) > n]
+        values = [-float(naturalness_of(second, row)) for row in cut]
+        total += sum(values) / len(values)
+    assert said == pytest.approx(total / 3, abs=1e-5)
+    assert human_log_perplexity(second, [], [2]) is None
+    assert human_log_perplexity(second, ["cat"], [60]) is None
+
+
+def naturalness_of(model, ids):
+    """Mean log p of ids behind the first, in plain torch."""
+    rows = torch.tensor([ids])
+    with torch.no_grad():
+        logprobs = model.module(input_ids=rows).logits.float().log_softmax(-1)
+    return logprobs[0, :-1].gather(1, rows[0, 1:, None]).mean()

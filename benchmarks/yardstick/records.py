@@ -40,6 +40,7 @@ class Result:
         set_up_cpu_seconds: of the variant, once for the model.
         prompt: ids of the prompt that was found, or else of the best; None where none was scored.
         error: why it could not go on.
+        typed: text of the prompt that was found; None where none was.
     """
 
     model: str
@@ -65,6 +66,7 @@ class Result:
     set_up_cpu_seconds: float
     prompt: tuple[int, ...] | None
     error: str | None = None
+    typed: str | None = None
 
     @property
     def key(self) -> tuple[Any, ...]:

@@ -11,18 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from lmaudit.audit import Audit
-from lmaudit.config import make_config
+from lmaudit.config import make_config, objective_terms
 from lmaudit.errors import LmauditError
 from lmaudit.model.huggingface import LanguageModel
 from lmaudit.optimizers import Arca
+from lmaudit.search.bank import Banks
 from lmaudit.search.drive import Driver, Finished, Status, Task
-from lmaudit.search.evaluate import Evaluator
+from lmaudit.search.evaluate import Evaluator, Problem
 from lmaudit.search.verify import verify
 from lmaudit.shelf import Shelf
 from lmaudit.store import Run, RunState
 from yardstick.records import Result
 from yardstick.targets import Half, Target
-from yardstick.variants import SetUp, Variant, budget
+from yardstick.variants import Variant, budget
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,14 @@ class Conditions:
     seeds: tuple[int, ...] = (0,)
 
 
+@dataclass(frozen=True)
+class SetUp:
+    """What a variant spends once for a model, before its first search."""
+
+    tokens: int = 0
+    cpu_seconds: float = 0.0
+
+
 @dataclass
 class Bench:
     """A loaded model and the conditions under which it is searched."""
@@ -51,11 +60,25 @@ class Bench:
     model: LanguageModel
     conditions: Conditions
     shelf: Shelf = field(init=False)
+    banks: Banks = field(init=False)  # in memory: each process builds its own, so that what it costs is measured
+    _spent: dict[int, SetUp] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.shelf = Shelf(self.model.vocabulary)
+        self.banks = Banks(self.model)
 
-    def audit(self, targets: Sequence[Target], optimizer: Any) -> Audit:
+    def set_up(self, optimizer: Any, problem: Problem) -> SetUp:
+        """Build the bank that an optimiser looks into, or find it built, and say what that has cost."""
+        n_tokens = getattr(optimizer, "bank_tokens", 0)
+        if not n_tokens:
+            return SetUp()
+        if n_tokens not in self._spent:
+            started = time.process_time()
+            bank = self.banks.get(problem.objective.frame, problem.space.usable, n_tokens)
+            self._spent[n_tokens] = SetUp(bank.n_tokens, round(time.process_time() - started, 3))
+        return self._spent[n_tokens]
+
+    def audit(self, targets: Sequence[Target], optimizer: Any, naturalness: float = 0.0) -> Audit:
         """The audit that the searches belong to."""
         assert self.model.spec is not None, "a model that was loaded by name knows what it was"
         config = make_config(
@@ -65,6 +88,7 @@ class Bench:
             optimizers=(optimizer,),
             seeds=self.conditions.seeds,
             overlap=self.conditions.overlap,
+            objective=objective_terms(lam_perp=naturalness),
         )
         return Audit(config, self.model, self.shelf)
 
@@ -124,11 +148,11 @@ class Searching:
     def results(self) -> Iterator[Result]:
         """Each result as soon as its search ends."""
         facts = self.bench.facts(self.name, self.variant)
-        audit = self.bench.audit(self.targets, self.variant.optimizer)
+        audit = self.bench.audit(self.targets, self.variant.optimizer, self.variant.naturalness)
         tasks = self._tasks(audit, facts)
         if not tasks:
             return
-        cost = self.variant.set_up(self.bench.model)
+        cost = self.bench.set_up(self.variant.optimizer, tasks[0][0].problem)
         specs = {task.key: spec for task, spec in tasks}
         bounds = {task.key: task.max_tokens for task, _ in tasks}
         for event, cpu_seconds in self._ends([task for task, _ in tasks]):
@@ -157,7 +181,7 @@ class Searching:
             del tasks[: len(taken)]
             return taken
 
-        driver = Driver(Evaluator(self.bench.model), n_live=self.n_live)
+        driver = Driver(Evaluator(self.bench.model, self.bench.banks), n_live=self.n_live)
         spent: dict[int, float] = defaultdict(float)
         tokens: dict[int, int] = {}
         ended: list[Finished] = []
@@ -194,5 +218,6 @@ class Searching:
             cpu_seconds=round(cpu_seconds, 4),
             set_up_cpu_seconds=cost.cpu_seconds,
             prompt=tuple(row[:m]) if row else None,
+            typed=audit.setting.text(row[:m]) if found and row else None,
             error=str(event.error) if event.error else None,
         )

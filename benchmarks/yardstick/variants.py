@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,24 +11,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lmaudit.errors import InputError, invalid
 from lmaudit.frame import Frame
-from lmaudit.model.huggingface import LanguageModel
-from lmaudit.optimizers import Arca, Gcg, Optimizer, RandomSearch
+from lmaudit.optimizers import Arca, Auto, Gcg, Optimizer, RandomSearch
 from lmaudit.records import canonical_json
 
 WITHOUT_END = 100_000  # sweeps or steps; what ends a search is its budget of tokens
-
-
-@dataclass(frozen=True)
-class SetUp:
-    """What a variant spends once for a model, before its first search."""
-
-    tokens: int = 0
-    cpu_seconds: float = 0.0
-
-
-def nothing(_: LanguageModel) -> SetUp:
-    """For searches that start from nothing."""
-    return SetUp()
 
 
 @dataclass(frozen=True)
@@ -38,24 +23,44 @@ class Variant:
 
     Attributes:
         optimizer: its settings, with sweeps or steps beyond what any budget allows.
-        set_up: does what the model needs before its first search, or finds it done, and says what that costs.
+        naturalness: weight of log p(prompt) in the objective.
     """
 
     optimizer: Optimizer
-    set_up: Callable[[LanguageModel], SetUp] = nothing
+    naturalness: float = 0.0
 
     def hash(self, conditions: dict[str, Any]) -> str:
         """Eight characters that change with the settings and with the conditions of the comparison."""
-        whole = canonical_json([self.optimizer.model_dump(mode="json"), conditions])
+        whole = canonical_json([self.optimizer.model_dump(mode="json"), self.naturalness, conditions])
         return hashlib.sha256(whole.encode()).hexdigest()[:8]
 
 
+def auto(**settings: Any) -> Optimizer:
+    """The default search with some settings changed, and no end of its own."""
+    return Auto(n_sweeps=WITHOUT_END, **settings)
+
+
+NATURAL = "likely,near,recalled,alike"  # as --natural of lmaudit has it
 VARIANTS: dict[str, Variant] = {
     "arca": Variant(Arca(n_gradients=32, n_candidates=32, n_sweeps=WITHOUT_END)),  # the paper's settings
     "random": Variant(RandomSearch(n_candidates=32, n_sweeps=WITHOUT_END)),
     "gcg": Variant(Gcg(n_steps=WITHOUT_END)),
     # what ARCA loses by looking at one row only, and by forgetting the token that is there
-    "arca-rows": Variant(Arca(n_sweeps=WITHOUT_END, every_row=True, keep_incumbent=True)),
+    "arca-rows": Variant(Arca(n_sweeps=WITHOUT_END, every_row=True)),
+    "auto": Variant(auto()),
+    **{f"natural {weight:g}": Variant(auto(sources=NATURAL), weight) for weight in (0.1, 0.3, 1.0)},
+    # one part of auto off at a time
+    "auto, no bank": Variant(auto(bank_tokens=0)),
+    "auto, bank only": Variant(auto(climb=False)),
+    "auto, random candidates": Variant(auto(sources="")),
+    "auto, no slopes": Variant(auto(sources="near,recalled,alike")),
+    "auto, no near": Variant(auto(sources="slopes,recalled,alike")),
+    "auto, no recalled": Variant(auto(sources="slopes,near,alike")),
+    "auto, no alike": Variant(auto(sources="slopes,near,recalled")),
+    "auto, one gradient": Variant(auto(n_gradients=1)),
+    "auto, no restarts": Variant(auto(restart=False)),
+    "auto, no incumbent": Variant(auto(keep_incumbent=False)),
+    "auto, best row only": Variant(auto(every_row=False)),
 }
 
 

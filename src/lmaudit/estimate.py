@@ -124,7 +124,7 @@ def _tokens_of_passes(prepared: Preparation, problem: Problem, optimizer: Optimi
 def _seconds_per_token(prepared: Preparation, specs: Sequence[dict[str, Any]], n_live: int) -> float:
     tasks = [prepared.task(_run_of(i, spec)) for i, spec in enumerate(specs[:n_live])]
     started = time.monotonic()
-    driver = Driver(Evaluator(prepared.model), n_live, stop=lambda: time.monotonic() - started >= MEASURED_S)
+    driver = Driver(prepared.evaluator(), n_live, stop=lambda: time.monotonic() - started >= MEASURED_S)
     seconds = sum(event.progress.seconds for event in driver.run(_source(tasks)) if isinstance(event, Finished))
     seconds += sum(one.progress.seconds for one in driver.live)
     return seconds / max(1, driver.n_tokens)

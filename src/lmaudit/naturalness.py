@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from lmaudit.errors import InputError
 from lmaudit.records import canonical_json
-from lmaudit.solved import opened, solved_findings
+from lmaudit.solved import all_findings, opened, solved_findings
 from lmaudit.statistics import Estimate
 
 if TYPE_CHECKING:
@@ -116,17 +116,21 @@ class OfLength:
         optimizer: label of the searches.
         settings: see `PromptNaturalness`.
         prompt_length: m.
+        n_searches: that ended, those that found nothing included.
         n: prompts with a number.
         n_missing: prompts without.
         log_perplexity: mean over the prompts, nats per token, with its 95 % interval (Student's t), which ends at 0.
+        on_front: no other group of this length both finds a prompt more often and finds more natural ones.
     """
 
     optimizer: str
     settings: Mapping[str, Any]
     prompt_length: int
+    n_searches: int
     n: int
     n_missing: int
     log_perplexity: Estimate
+    on_front: bool = False
 
 
 @dataclass(frozen=True)
@@ -138,12 +142,17 @@ class StudyNaturalness:
         identity: its weights and dtype, under which the numbers are kept.
         first_counted: whether the first token of a prompt is counted: something of the model's own stands before it.
         prompts: one for each prompt that was found.
+        n_searches: that ended, of each group, by `group_of`.
+        human: mean log-perplexity of the beginnings of texts that people wrote, as long as the prompts are; None: there
+            are no such texts.
     """
 
     under: str
     identity: Mapping[str, Any]
     first_counted: bool
     prompts: tuple[PromptNaturalness, ...]
+    n_searches: Mapping[Group, int]
+    human: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object."""
@@ -152,7 +161,8 @@ class StudyNaturalness:
             "under": self.under,
             "model": dict(self.identity),
             "first_token_counted": self.first_counted,
-            "by_length": [asdict(row) for row in by_length(self.prompts)],
+            "human": self.human,
+            "by_length": [asdict(row) for row in by_length(self)],
             "prompts": prompts,
         }
 
@@ -161,6 +171,7 @@ def measure_naturalness(
     study: Study | str | Path,
     under: LanguageModel | ModelSpec | str,
     on_progress: Callable[[str, int, int], None] | None = None,
+    human: Sequence[str] = (),
 ) -> StudyNaturalness:
     """Log-perplexity of every prompt that the searches of a study found, under a second model.
 
@@ -170,6 +181,7 @@ def measure_naturalness(
         study: an open study, or its file.
         under: a loaded model, or what ``--model`` takes.
         on_progress: called with "measured", how many are done, and of how many; None: nobody waits.
+        human: texts that people wrote, to compare with; none: there is no comparison.
 
     Raises:
         StudyError: nothing was found in the study, or it cannot be written.
@@ -193,8 +205,41 @@ def measure_naturalness(
             known |= records
             if on_progress is not None:
                 on_progress("measured", start + len(part), len(left))
+        ended = Counter(group_of(f.optimizer, f.settings, f.prompt_length) for f in all_findings(mine).values())
     prompts = tuple(_of(run_id, finding, known[run_id]) for run_id, finding in findings.items())
-    return StudyNaturalness(model.name, identity, bool(model.vocabulary.leading_ids), prompts)
+    written = human_log_perplexity(model, human, [prompt.n_tokens for prompt in prompts])
+    return StudyNaturalness(model.name, identity, bool(model.vocabulary.leading_ids), prompts, ended, written)
+
+
+def human_log_perplexity(model: LanguageModel, texts: Sequence[str], n_counted: Sequence[int]) -> float | None:
+    """Mean log-perplexity of the beginnings of texts, as many tokens long as given prompts are.
+
+    Args:
+        model: the second model.
+        texts: what people wrote; those that are too short for a length say nothing of it.
+        n_counted: of each prompt the tokens that are counted, in this model's vocabulary.
+
+    Returns:
+        Nats per token; None where no text is long enough for any of the prompts.
+    """
+    rows = [tuple(model.vocabulary.encode_typed(text)) for text in texts]
+    first, total, n = _first_counted(model), 0.0, 0
+    for length, times in Counter(n + first for n in n_counted if n).items():
+        beginnings = [row[:length] for row in rows if len(row) >= length]
+        if beginnings:
+            total -= times * mean(_means(model, beginnings, first))
+            n += times
+    return total / n if n else None
+
+
+Group = tuple[str, str, int]
+"""Optimiser, settings as JSON without the prompt length, and prompt length."""
+
+
+def group_of(optimizer: str, settings: Mapping[str, Any], prompt_length: int) -> Group:
+    """The group of searches whose prompts are summed up together."""
+    others = {name: value for name, value in settings.items() if name != "prompt_length"}
+    return optimizer, canonical_json(others), prompt_length
 
 
 def _measured(model: LanguageModel, prompts: Sequence[str]) -> list[dict[str, Any]]:
@@ -240,15 +285,31 @@ def _of(run_id: int, finding: Finding, record: Mapping[str, Any]) -> PromptNatur
     )
 
 
-def by_length(prompts: Sequence[PromptNaturalness]) -> list[OfLength]:
+def by_length(found: StudyNaturalness) -> list[OfLength]:
     """Mean log-perplexity by optimiser, setting and prompt length, in this order; lengths ascend."""
     groups: dict[tuple[str, str], dict[int, list[PromptNaturalness]]] = defaultdict(lambda: defaultdict(list))
-    for prompt in prompts:
-        groups[prompt.optimizer, canonical_json(prompt.settings)][prompt.prompt_length].append(prompt)
-    return [_of_length(alike) for lengths in groups.values() for _, alike in sorted(lengths.items())]
+    for prompt in found.prompts:
+        optimizer, settings, length = group_of(prompt.optimizer, prompt.settings, prompt.prompt_length)
+        groups[optimizer, settings][length].append(prompt)
+    rows = [
+        _of_length(alike, found.n_searches[*group, length])
+        for group, lengths in groups.items()
+        for length, alike in sorted(lengths.items())
+    ]
+    return [replace(row, on_front=not any(_dominates(other, row) for other in rows)) for row in rows]
 
 
-def _of_length(prompts: Sequence[PromptNaturalness]) -> OfLength:
+def _dominates(one: OfLength, other: OfLength) -> bool:
+    """Whether `one`, of the same length, is better in one of success and naturalness, and no worse in the other."""
+    if one.prompt_length != other.prompt_length or one.log_perplexity.value is None:
+        return False
+    rates = [(row.n + row.n_missing) / row.n_searches for row in (one, other)]
+    perplexities = [math.inf if (v := row.log_perplexity.value) is None else v for row in (one, other)]
+    no_worse = rates[0] >= rates[1] and perplexities[0] <= perplexities[1]
+    return no_worse and (rates[0] > rates[1] or perplexities[0] < perplexities[1])
+
+
+def _of_length(prompts: Sequence[PromptNaturalness], n_searches: int) -> OfLength:
     values = [value for prompt in prompts if (value := prompt.log_perplexity) is not None]
     found = mean_with_interval(values)
     first = prompts[0]
@@ -256,6 +317,7 @@ def _of_length(prompts: Sequence[PromptNaturalness]) -> OfLength:
         optimizer=first.optimizer,
         settings=first.settings,
         prompt_length=first.prompt_length,
+        n_searches=n_searches,
         n=len(values),
         n_missing=len(prompts) - len(values),
         log_perplexity=found if found.low is None else replace(found, low=max(0.0, found.low)),

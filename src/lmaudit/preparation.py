@@ -11,9 +11,12 @@ from lmaudit.audit import Audit
 from lmaudit.findings import Finding
 from lmaudit.model.huggingface import LanguageModel
 from lmaudit.objectives.membership import TokenTerm
+from lmaudit.packaged import cache_directory
 from lmaudit.plan import Plan
 from lmaudit.records import environment
+from lmaudit.search.bank import Banks
 from lmaudit.search.drive import Finished, Task
+from lmaudit.search.evaluate import Evaluator
 from lmaudit.shelf import Shelf
 from lmaudit.store import Run
 
@@ -32,7 +35,12 @@ class Preparation:
     def __init__(self, plan: Plan, model: LanguageModel) -> None:
         self.plan, self.model = plan, model
         self.shelf = Shelf(model.vocabulary)
+        self.banks = Banks(model, cache_directory() / "banks")
         self.audits = [Audit(cell.config, model, self.shelf) for cell in plan.cells]
+
+    def evaluator(self) -> Evaluator:
+        """What answers the searches; all that are made share what is known of the model."""
+        return Evaluator(self.model, self.banks)
 
     def runs(self) -> list[dict[str, Any]]:
         """One description per search; what several audits share, because they vary another optimiser, comes once."""

@@ -19,6 +19,7 @@ _OF_OPTIMIZERS = {
     "bank_tokens": "--bank",
     "sources": "--sources",
     "restart": "--restart",
+    "climb": "--climb",
     "n_updates": "--updates",
     "learning_rate": "--learning-rate",
     "weight_decay": "--weight-decay",

@@ -22,13 +22,18 @@ def opened(study: Study | str | Path) -> Iterator[Study]:
         yield mine
 
 
+def all_findings(study: Study) -> dict[int, Finding]:
+    """The findings of the searches that ended, failed ones included, by run."""
+    return {run.id: Finding.from_json(run.result) for run in study.runs() if run.result is not None}
+
+
 def solved_findings(study: Study) -> dict[int, Finding]:
     """The findings of the searches that were solved, by run.
 
     Raises:
         StudyError: there is none.
     """
-    findings = {run.id: Finding.from_json(run.result) for run in study.runs() if run.result is not None}
+    findings = all_findings(study)
     solved = {run_id: finding for run_id, finding in findings.items() if finding.solved}
     if not solved:
         raise StudyError(

@@ -26,7 +26,6 @@ from lmaudit.optimizers import Arca, Optimizer
 from lmaudit.plan import make_plan
 from lmaudit.preparation import Preparation
 from lmaudit.search.drive import Checkpointed, Driver, Event, Finished, Progress, Task
-from lmaudit.search.evaluate import Evaluator
 from lmaudit.store import RunState, Study
 
 
@@ -119,7 +118,7 @@ class StudyRun:
         def over() -> bool:
             return stop() or (deadline is not None and time.monotonic() >= deadline)
 
-        self.driver = Driver(Evaluator(prepared.model), limits.n_live, over, limits.budget_tokens)
+        self.driver = Driver(prepared.evaluator(), limits.n_live, over, limits.budget_tokens)
 
     def __iter__(self) -> Iterator[Event]:
         """Run, and pass on the driver's events after they have been recorded."""

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from lmaudit.store import Study
 
 _RESTARTS = 10
+# What --natural stands for: candidates that the model itself would say in place of those that gradients rank first, and
+# a weight at which both success and naturalness are worth having (docs/results.md).
+_NATURAL_SOURCES = "likely,near,recalled,alike"
+_NATURAL_WEIGHT = 0.3
 
 _OPTIMIZER_FIELDS = {
     "sweeps": "n_sweeps",
@@ -34,6 +38,7 @@ _OPTIMIZER_FIELDS = {
     "bank": "bank_tokens",
     "sources": "sources",
     "restart": "restart",
+    "climb": "climb",
     "updates": "n_updates",
     "learning_rate": "learning_rate",
     "weight_decay": "weight_decay",
@@ -76,11 +81,27 @@ def _of_file(file: Path) -> tuple[str, ...]:
 
 def reversal_fields(options: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of an `AuditConfig` for the options of ``lmaudit reverse``; options that are absent give no field."""
+    options = _spelt_out(options)
     fields = _fields(options)
     if "targets" in options or "targets_file" in options:
         fields["targets"] = list(read_targets(options.get("targets"), options.get("targets_file")))
     fields.update({name: options[name] for name in ("parse_special", "offensive") if name in options})
     return fields
+
+
+def _spelt_out(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The options with what ``--natural`` stands for in its place."""
+    if not options.get("natural"):
+        return options
+    names = options.get("optimizer") or ["auto"]
+    if list(names) != ["auto"]:
+        raise InputError(f"--natural is made for --optimizer auto, got {', '.join(names)}; leave one of both out")
+    return {
+        **options,
+        "optimizer": names,
+        "sources": options.get("sources") or _NATURAL_SOURCES,
+        "lam_perp": options.get("lam_perp") or _NATURAL_WEIGHT,
+    }
 
 
 def joint_fields(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -193,7 +214,7 @@ def continued_study(
     """
     from lmaudit.plan import make_plan
 
-    study = opened_study(path)
+    study, given = opened_study(path), dict(_spelt_out(given))
     stored = make_plan(study.config)
     fields = fields_of(given)
     del fields["optimizers"]

@@ -32,7 +32,9 @@ def print_estimate(plan: Plan, options: Mapping[str, Any]) -> None:
     from lmaudit.preparation import Preparation
 
     notice(f"Loading {plan.model.name} and measuring …")
-    costs = estimate(Preparation(plan, load_model(plan.model)), options["live"])
+    prepared = Preparation(plan, load_model(plan.model))
+    prepared.banks.on_build = lambda n: notice(f"Building a bank of prompts for about {n:,} tokens, once …")
+    costs = estimate(prepared, options["live"])
     if options["as_json"]:
         typer.echo(json.dumps(finite({"schema_version": 1, "costs": [asdict(cost) for cost in costs]}), indent=2))
     else:

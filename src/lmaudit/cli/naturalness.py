@@ -28,6 +28,9 @@ def naturalness(
     trust_remote_code: TrustOption = False,
     allow_pickle: PickleOption = False,
     prompts: Annotated[bool, typer.Option("--prompts", help="List every prompt, the most natural first.")] = False,
+    human: Annotated[
+        Path | None, typer.Option("--human", help="File with one text that a person wrote per line, to compare with.")
+    ] = None,
     unmask: Annotated[bool, typer.Option("--unmask", help="Show prompts as they are.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -48,11 +51,17 @@ def naturalness(
         allow_pickle=allow_pickle,
     )
     with stoppable("numbers"), CountingLine("prompts") as line:
-        found = measure_naturalness(study, spec, line.update)
+        found = measure_naturalness(study, spec, line.update, _texts(human))
     if as_json:
         typer.echo(json.dumps(finite({"schema_version": 1, "study": str(study), **found.to_json()}), indent=2))
         return
     _print([*([_prompts_sheet(found, unmask=unmask)] if prompts else []), _lengths_sheet(found)])
+
+
+def _texts(path: Path | None) -> list[str]:
+    from lmaudit.targets.lists import load_targets
+
+    return list(load_targets(str(path))) if path else []
 
 
 def _print(sheets: list[Sheet]) -> None:
@@ -70,20 +79,24 @@ def _lengths_sheet(found: StudyNaturalness) -> Sheet:
         (
             _label(row.optimizer, row.settings),
             str(row.prompt_length),
-            str(row.n),
+            f"{row.n + row.n_missing} of {row.n_searches}",
             str(row.n_missing) if row.n_missing else "-",
             with_interval(row.log_perplexity),
+            "yes" if row.on_front else "no",
         )
-        for row in by_length(found.prompts)
+        for row in by_length(found)
     )
     counted = (
         "all tokens behind what the model itself puts first" if found.first_counted else "all tokens but the first"
     )
     note = (
         f"Nats per token of the typed prompt in the second model's vocabulary, over {counted}; lower is more natural. "
-        "Brackets: 95 % intervals of the mean (Student's t)."
+        "Brackets: 95 % intervals of the mean (Student's t). Front: no other line of this length finds more and more "
+        "natural prompts."
     )
-    columns = ("searches", "prompt length", "prompts", "missing", "log-perplexity")
+    if found.human is not None:
+        note += f" Beginnings of human text of these lengths: {found.human:.2f}."
+    columns = ("searches", "prompt length", "found", "missing", "log-perplexity", "front")
     return Sheet(f"Log-perplexity under {printable(found.under)}", columns, rows, note)
 
 

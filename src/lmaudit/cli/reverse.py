@@ -40,6 +40,7 @@ def reverse(
     bank: o.BankOption = None,
     sources: Annotated[str | None, typer.Option(hidden=True)] = None,
     restart: Annotated[bool | None, typer.Option(hidden=True)] = None,
+    climb: Annotated[bool | None, typer.Option(hidden=True)] = None,
     ranked: Annotated[
         int | None, typer.Option(help="gcg: best tokens of a position that it draws from [256].", min=1)
     ] = None,
@@ -75,6 +76,12 @@ def reverse(
     prompt_is: o.PromptIsOption = None,
     lam: o.LamOption = 1.0,
     lam_perp: o.LamPerpOption = 0.0,
+    natural: Annotated[
+        bool,
+        typer.Option(
+            "--natural", help="Natural prompts: auto with candidates that the model would say, and --lam-perp 0.3."
+        ),
+    ] = False,
     second_model: o.SecondModelOption = None,
     second_weight: o.SecondWeightOption = 0.0,
     judge: o.JudgeOption = None,

@@ -47,6 +47,7 @@ def _run(study: Study | None, plan: Plan, path: Path, options: Mapping[str, Any]
     say = ProgressLine(0, None).say
     say(f"Loading {plan.model.name} …")
     prepared = Preparation(plan, load_model(plan.model))
+    prepared.banks.on_build = lambda n: say(f"Building a bank of prompts for about {n:,} tokens, once for this model …")
     for sentence in _announced(prepared):
         say(sentence)
     if study is None:

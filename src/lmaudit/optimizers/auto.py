@@ -17,17 +17,17 @@ from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
 from lmaudit.optimizers.coordinate import Count, Label, seeded, solution
-from lmaudit.optimizers.sources import Alike, Near, Recalled, Slopes, Source, Uniform, proposed
+from lmaudit.optimizers.sources import Alike, Likely, Near, Recalled, Slopes, Source, Uniform, proposed
 from lmaudit.search.query import Checkpoint, Evaluation, Query, Search, recall, score
 from lmaudit.search.space import Space
 
 _SOURCES = ("slopes", "near", "recalled", "alike")
-_ANY = "|".join(_SOURCES)
+_ANY = "|".join((*_SOURCES, "likely"))
 _PATTERN = rf"^(|({_ANY})(,({_ANY}))*)$"
 # Shares of the candidates. What stands directly in front of the output decides it most, and there neither gradients nor
 # likeness to the output find anything (docs/results.md); the bank does.
-_SHARES = {"slopes": 3, "near": 2, "recalled": 1}
-_SHARES_LAST = {"recalled": 2, "alike": 1}
+_SHARES = {"slopes": 3, "likely": 3, "near": 2, "recalled": 1}
+_SHARES_LAST = {"recalled": 2, "likely": 1, "alike": 1}
 _KEPT = 4  # one start of so many that are looked at is climbed from
 _RECALLED = 300  # different tokens of a position in the best prompts of the bank: candidates are drawn from them
 
@@ -45,10 +45,12 @@ class Auto(BaseModel):
             and random prompts to start from.
         sources: where candidates come from, with commas between: ``slopes`` (gradients rank them first), ``near`` (like
             an output token), ``recalled`` (in the best prompts of the bank), ``alike`` (like the token that is there,
-            at the last position only). Where none of them can say anything, candidates are random.
+            at the last position only), ``likely`` (what the model itself says there: natural prompts). Where none of
+            them can say anything, candidates are random.
         keep_incumbent: the token that is there is a candidate, so the objective never falls.
         every_row: any candidate that solves the problem ends the search, not only the best.
         restart: leave a prompt after a sweep without gain.
+        climb: off, the prompts of the bank are only looked at, in their order: to see what the bank alone is worth.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -66,6 +68,7 @@ class Auto(BaseModel):
     keep_incumbent: bool = True
     every_row: bool = True
     restart: bool = True
+    climb: bool = True
 
     def search(self, space: Space, seed: int, resume: Checkpoint | None = None) -> Search:
         """The search itself, from its seed or from a checkpoint of it.
@@ -74,13 +77,18 @@ class Auto(BaseModel):
         """
         known = yield from self._known(space)
         sources = self._sources(space, known)
-        starts = Starts(space, seed, self.n_starts, known, resume.n_starts if resume else 0)
+        likeliest = len(space.output) == 1 and "likely" not in self._named  # the bank's order is right already
+        n_starts = max(1, self.n_starts // _KEPT) if likeliest else self.n_starts
+        starts = Starts(space, seed, n_starts, self.n_starts // _KEPT, known, resume.n_starts if resume else 0)
         rows = resume.rows if resume else known[:0]
         for sweep in range(resume.sweep if resume else 0, self.n_sweeps):
             if not len(rows):
                 rows, found = yield from starts.following()
                 if found is not None:
                     return found
+            if not self.climb:
+                rows = rows[:0]
+                continue
             row, found = yield from self._climb(space, sources, rows[0], (seed, sweep))
             if found is not None:
                 return found
@@ -90,6 +98,11 @@ class Auto(BaseModel):
                 yield Checkpoint(sweep + 1, 0, rows, starts.n_taken)
         return None
 
+    @property
+    def _named(self) -> list[str]:
+        """Names of the sources."""
+        return self.sources.split(",")
+
     def _known(self, space: Space) -> Generator[Query, Evaluation, Tensor]:
         """``(R, m+n)``: the rows of the bank, those that suit the output best first; none where there is no bank."""
         if not self.bank_tokens or space.searches_output:
@@ -98,12 +111,12 @@ class Auto(BaseModel):
 
     def _sources(self, space: Space, known: Tensor) -> list[list[tuple[Source, int]]]:
         """For each position the sources of its candidates, and how many of each."""
-        can: dict[str, Source] = {"slopes": Slopes(space, self.n_gradients)}
+        can: dict[str, Source] = {"slopes": Slopes(space, self.n_gradients), "likely": Likely(space)}
         if not space.searches_output:
             can |= {"near": Near(space), "alike": Alike(space)}
         if len(known):
             can |= {"recalled": Recalled(space, known, _RECALLED)}
-        can = {name: source for name, source in can.items() if name in self.sources.split(",")}
+        can = {name: source for name, source in can.items() if name in self._named}
         decides = space.n_prompt - 1 if "recalled" in can and not space.n_after else None
         return [self._shared_out(can, _SHARES_LAST if at == decides else _SHARES, space) for at in space.positions]
 
@@ -139,8 +152,8 @@ class Starts:
     Attributes:
         space: of the search.
         seed: of random ones.
-        n_looked_at: rows of a batch that are scored; where the output is one token, the bank's order is right already
-            and a quarter is enough.
+        n_looked_at: rows of a batch, which are scored.
+        n_kept: the best of them, which are climbed from.
         known: ``(R, m+n)`` rows of the bank, the best first.
         n_taken: rows that batches have taken so far.
     """
@@ -148,18 +161,17 @@ class Starts:
     space: Space
     seed: int
     n_looked_at: int
+    n_kept: int
     known: Tensor
     n_taken: int = 0
 
     def following(self) -> Generator[Query, Evaluation, tuple[Tensor, Tensor | None]]:
-        """The best quarter of the next batch, best first, and the row of it that solves the problem, if any does."""
-        n_kept = max(1, self.n_looked_at // _KEPT)
-        n = n_kept if len(self.space.output) == 1 else self.n_looked_at
-        rows = self._next(n)
+        """The best of the next batch, best first, and the row of it that solves the problem, if any does."""
+        rows = self._next(self.n_looked_at)
         scores = yield from score(rows, 0)
         if (found := solution(rows, scores)) is not None:
             return rows, found
-        return rows[scores.objective.argsort(descending=True, stable=True)[:n_kept]], None
+        return rows[scores.objective.argsort(descending=True, stable=True)[: self.n_kept]], None
 
     def _next(self, n: int) -> Tensor:
         """``(B, m+n)``: the admissible ones of the next `n` of the bank, at least one; behind its end random ones."""

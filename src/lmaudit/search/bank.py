@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -188,12 +189,14 @@ class Banks:
         folder: where they are kept on disk, under a hash of all that decides what they hold; None: nowhere.
 
     Attributes:
+        on_build: called with the tokens that a bank may cost, before it is built.
         n_built: banks that this object had to build.
         n_tokens: what that cost, in tokens through the model.
     """
 
     def __init__(self, model: LanguageModel, folder: Path | None = None) -> None:
         self.model, self.folder = model, folder
+        self.on_build: Callable[[int], None] = lambda _: None
         self.n_built = self.n_tokens = 0
         self._kept: OrderedDict[str, Bank] = OrderedDict()
 
@@ -241,6 +244,7 @@ class Banks:
         return found
 
     def _built(self, frame: Frame, allowed: Tensor, n_tokens: int) -> Bank:
+        self.on_build(n_tokens)
         bank = build(self.model, frame, allowed, n_tokens)
         self.n_built += 1
         self.n_tokens += bank.n_tokens
