@@ -9,6 +9,8 @@ import gc
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read once, when huggingface_hub is imported
@@ -40,6 +42,28 @@ def pytest_collection_finish() -> None:
     torch.set_num_threads(1)
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_banks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A cache folder that has all but the banks of prompts of this user's: those of tiny models are of no use there."""
+    from lmaudit.packaged import CACHE_VARIABLE, cache_directory
+
+    mine, theirs = _shared_folder(tmp_path_factory) / "cache", cache_directory()
+    mine.mkdir(exist_ok=True)
+    for name in ("files", "models", "detectors", "tables"):
+        (theirs / name).mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):  # another process was here first
+            (mine / name).symlink_to(theirs / name)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(CACHE_VARIABLE, str(mine))
+        yield
+
+
+def _shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of all processes of one run of the tests."""
+    folder = tmp_path_factory.getbasetemp()
+    return folder.parent if os.environ.get("PYTEST_XDIST_WORKER") else folder
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

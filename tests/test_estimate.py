@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from lmaudit import estimate as estimating
-from lmaudit.estimate import estimate
+from lmaudit.estimate import BankCost, bank_cost, estimate
 from lmaudit.model.huggingface import LanguageModel
-from lmaudit.optimizers import Arca, AutoPrompt, Beam, Gbda, Gcg, Optimizer, Pez, RandomSearch
+from lmaudit.optimizers import Arca, Auto, AutoPrompt, Beam, Gbda, Gcg, Optimizer, Pez, RandomSearch
 from lmaudit.plan import make_plan
 from lmaudit.preparation import Preparation
 from lmaudit.search.drive import Finished
@@ -92,3 +92,41 @@ def test_several_lengths_are_counted_each_with_its_share(model, optimizer, kind,
 def test_a_beam_costs_what_is_estimated(model, around):
     expected, used = estimated_and_used(model, Beam(n_rounds=4, n_beams=3, n_branches=5), **REVERSAL, **around)
     assert expected == sum(used)
+
+
+AUTO: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    *(({}, {**REVERSAL, **around}) for around in AROUND),
+    ({"bank_tokens": 0}, REVERSAL),
+    ({"bank_tokens": 0, "n_starts": 40}, {"prompt_length": "1..3", **REVERSAL}),
+    ({"sources": "likely,near,recalled,alike"}, {"overlap": "off", **REVERSAL}),
+    ({"sources": "", "keep_incumbent": False}, REVERSAL),
+    ({"restart": False, "every_row": False}, REVERSAL),
+    ({"climb": False}, REVERSAL),
+    ({"n_sweeps": 3}, JOINT),
+]
+
+
+@pytest.mark.parametrize(("settings", "kind"), AUTO, ids=lambda part: " ".join(map(str, part)) or "auto")
+def test_a_search_that_begins_anew_again_and_again_never_costs_more(model, settings, kind):
+    """How often it does, and how many sources propose the same, is known only when it runs."""
+    small = {"n_sweeps": 7, "n_candidates": 6, "n_gradients": 2, "n_starts": 8, "bank_tokens": 300}
+    expected, used = estimated_and_used(model, Auto(**{**small, **settings}), **kind)
+    assert 3 * max(used) <= expected
+    if kind == REVERSAL and not settings:
+        assert expected < 2 * sum(used), "an estimate that is always true says nothing"
+
+
+def test_a_bank_that_is_there_is_not_built_again(model):
+    optimizer = Auto(n_sweeps=1, n_candidates=6, bank_tokens=300)
+
+    def prepared(**fields: Any) -> Preparation:
+        return Preparation(make_plan({"model": {"name": model.name}, "optimizers": (optimizer,), **fields}), model)
+
+    two = prepared(**REVERSAL, prompt_length="2..3")
+    two.banks.folder = None
+    assert bank_cost(two) == BankCost(n_banks=2, n_there=0, n_tokens=600)
+    assert two.banks.n_built == 0
+    problem = two.task(Run(0, two.runs()[0], RunState.WAITING, None, None, None)).problem.of_length(2)
+    two.banks.get(problem.objective.frame, problem.space.usable, 300)
+    assert bank_cost(two) == BankCost(n_banks=2, n_there=1, n_tokens=300)
+    assert bank_cost(prepared(**JOINT)) == BankCost(0, 0, 0)

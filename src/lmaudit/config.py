@@ -22,7 +22,7 @@ from lmaudit.constraints import Only, Overlap
 from lmaudit.errors import InputError, invalid
 from lmaudit.model.load import ModelSpec
 from lmaudit.objectives import Likelihood, Membership, Naturalness, SecondModel, Term
-from lmaudit.optimizers import Arca, Imported, Optimizer
+from lmaudit.optimizers import Arca, Auto, Imported, Optimizer
 from lmaudit.suggestions import did_you_mean
 
 
@@ -74,7 +74,7 @@ class AuditConfig(BaseModel):
             None for targets.
         objective: terms of the sum that is maximised, each name once. A likelihood of weight 1 is added where none is.
         judges: detectors that confirm findings.
-        optimizers: at least one, labels unique.
+        optimizers: at least one, labels unique; left out, `default_optimizer`.
         minimise: leave out of a found prompt what it works without. A range of lengths always does.
         seeds: one search per target, optimiser and seed; where the output is searched, the restarts.
         prefix: fixed text at the start of every prompt.
@@ -97,7 +97,7 @@ class AuditConfig(BaseModel):
     output_length: Annotated[int, Field(ge=1, le=10_000)] | None = None
     objective: tuple[Term, ...] = ()
     judges: tuple[Judge, ...] = ()
-    optimizers: tuple[Optimizer, ...] = Field(default=(Arca(),), min_length=1)
+    optimizers: tuple[Optimizer, ...] = Field(default=(), min_length=1)
     minimise: bool = False
     seeds: tuple[Annotated[int, Field(ge=0, lt=2**32)], ...] = Field(default=(0,), min_length=1)
     prefix: str = ""
@@ -156,6 +156,12 @@ class AuditConfig(BaseModel):
             if names.count(name) > 1:
                 raise ValueError(f"the term '{name}' is listed {names.count(name)} times; each may be given once")
         return whole
+
+    @model_validator(mode="after")
+    def _with_default_optimizer(self) -> Self:
+        if not self.optimizers:
+            object.__setattr__(self, "optimizers", (default_optimizer(searches_output=self.searches_output),))
+        return self
 
     @model_validator(mode="after")
     def _searched_or_imported(self) -> Self:
@@ -224,6 +230,14 @@ class AuditConfig(BaseModel):
     def optimizer(self, label: str) -> Optimizer:
         """The optimiser of this label."""
         return next(optimizer for optimizer in self.optimizers if label_of(optimizer) == label)
+
+
+def default_optimizer(*, searches_output: bool) -> Optimizer:
+    """How an audit searches that does not say: `Auto`, and as the paper does where the output is searched too.
+
+    There `Auto` has no bank, and what it is worth was not measured.
+    """
+    return Arca() if searches_output else Auto()
 
 
 def lengths_of(prompt_length: int | str) -> range:

@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from lmaudit.config import label_of
+from lmaudit.counting import most_tokens, nothing_recalled, one_by_one
+from lmaudit.errors import ModelError
 from lmaudit.optimizers import Optimizer
-from lmaudit.optimizers.rising import shares, with_passes
 from lmaudit.preparation import Preparation
-from lmaudit.search.drive import Driver, Finished, Task
-from lmaudit.search.evaluate import Answer, Asked, Evaluator, Problem
-from lmaudit.search.query import (
-    Continuation,
-    Continue,
-    Gradients,
-    Linearisation,
-    Linearise,
-    Query,
-    Recall,
-    Recollection,
-    Relax,
-    Relaxation,
-    Score,
-    Scores,
-    Slopes,
-)
+from lmaudit.search.drive import Driver, Finished
+from lmaudit.search.evaluate import Evaluator, Problem
+from lmaudit.search.query import Query, Recollection
 from lmaudit.store import Run, RunState
 
 MEASURED_S = 5.0
@@ -60,6 +44,45 @@ class Cost:
     seconds: float
 
 
+@dataclass(frozen=True)
+class BankCost:
+    """Of the banks of prompts that the searches of a plan look into; they are in no `Cost`.
+
+    Attributes:
+        n_banks: how many: one for each prompt length, and for each prefix, suffix and set of allowed tokens.
+        n_there: of these, built by earlier searches and kept in the cache folder.
+        n_tokens: through the model, roughly, to build the others: once for the model.
+    """
+
+    n_banks: int
+    n_there: int
+    n_tokens: int
+
+
+def bank_cost(prepared: Preparation) -> BankCost:
+    """The banks that the searches of a plan would look into."""
+    banks, costs = prepared.banks, dict[str, int]()
+    firsts = {(spec["cell"], spec["optimizer"]): spec for spec in prepared.runs()}  # no bank depends on a target
+    for (cell, label), spec in firsts.items():
+        config = prepared.plan.cells[cell].config
+        n_tokens = getattr(config.optimizer(label), "bank_tokens", 0)
+        if not n_tokens or config.searches_output or not _can_have_banks(prepared):
+            continue
+        problem = prepared.task(_run_of(0, spec)).problem
+        for of_length in map(problem.of_length, problem.space.lengths):
+            costs[banks.name(of_length.objective.frame, of_length.space.usable, n_tokens)] = n_tokens
+    missing = [n_tokens for name, n_tokens in costs.items() if not banks.has(name)]
+    return BankCost(len(costs), len(costs) - len(missing), sum(missing))
+
+
+def _can_have_banks(prepared: Preparation) -> bool:
+    try:
+        _ = prepared.model.output_layer
+    except ModelError:
+        return False
+    return True
+
+
 def estimate(prepared: Preparation, n_live: int) -> list[Cost]:
     """The cost of every part of a plan if no search ends early.
 
@@ -77,7 +100,7 @@ def estimate(prepared: Preparation, n_live: int) -> list[Cost]:
         optimizer = prepared.plan.cells[cell].config.optimizer(label)
         if optimizer not in speeds:
             speeds[optimizer] = _seconds_per_token(prepared, specs, n_live)
-        n_tokens = sum(_tokens(prepared, optimizer, group) for group in _by_length(specs))
+        n_tokens = sum(len(group) * _most_tokens(prepared, optimizer, group[0]) for group in _by_length(specs))
         costs.append(
             Cost(
                 settings=specs[0]["settings"],
@@ -97,74 +120,26 @@ def _by_length(specs: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]
         yield [spec for spec in specs if spec["output_length"] == length]
 
 
-def _tokens(prepared: Preparation, optimizer: Optimizer, specs: Sequence[dict[str, Any]]) -> int:
-    """Of searches that differ in seed and target only, counted with answers that are made up.
-
-    All passes after the first cost alike; only one reads what stands before the prompt, or scores the final rows.
-    """
-    task = prepared.task(_run_of(0, specs[0]))
-    n_tokens, known = 0, 0
-    for length, _, n_passes in shares(task.problem.space.lengths, optimizer):
-        problem = task.problem.of_length(length)
-        one, two = (_tokens_of_passes(prepared, problem, with_passes(optimizer, n), task.seed) for n in (1, 2))
-        n_tokens += one + (n_passes - 1) * (two - one) - known
-        known = len(problem.objective.frame.before)  # what stands before prompts of every length
-    return n_tokens * len(specs)
-
-
-def _tokens_of_passes(prepared: Preparation, problem: Problem, optimizer: Optimizer, seed: int) -> int:
-    driver = Driver(_Unasked(prepared.model), n_live=1)
-    # Where every prompt is admissible, no candidate is dropped: what is counted is the most that there can be.
-    widest = Problem(problem.objective, replace(problem.space, survives=None))
-    for _ in driver.run(_source([Task(0, widest, optimizer, seed)])):
-        pass
-    return driver.n_tokens
+def _most_tokens(prepared: Preparation, optimizer: Optimizer, spec: dict[str, Any]) -> int:
+    """Of one search; those that differ from it in seed and target only cost alike."""
+    return most_tokens(prepared.model, prepared.task(_run_of(0, spec)), optimizer)
 
 
 def _seconds_per_token(prepared: Preparation, specs: Sequence[dict[str, Any]], n_live: int) -> float:
     tasks = [prepared.task(_run_of(i, spec)) for i, spec in enumerate(specs[:n_live])]
     started = time.monotonic()
-    driver = Driver(prepared.evaluator(), n_live, stop=lambda: time.monotonic() - started >= MEASURED_S)
-    seconds = sum(event.progress.seconds for event in driver.run(_source(tasks)) if isinstance(event, Finished))
-    seconds += sum(one.progress.seconds for one in driver.live)
-    return seconds / max(1, driver.n_tokens)
+    driver = Driver(_Bankless(prepared.model), n_live, stop=lambda: time.monotonic() - started >= MEASURED_S)
+    ended = [event.progress for event in driver.run(one_by_one(tasks)) if isinstance(event, Finished)]
+    so_far = [*ended, *(one.progress for one in driver.live)]
+    return sum(progress.seconds for progress in so_far) / max(1, driver.n_tokens)
 
 
 def _run_of(key: int, spec: dict[str, Any]) -> Run:
     return Run(key, spec, RunState.WAITING, None, None, None)
 
 
-def _source(tasks: list[Task]) -> Any:
-    def source(n: int) -> list[Task]:
-        taken = tasks[:n]
-        del tasks[:n]
-        return taken
+class _Bankless(Evaluator):
+    """Answers without a bank of prompts: to see how fast a machine is, none has to be built."""
 
-    return source
-
-
-class _Unasked(Evaluator):
-    """Counts what an answer would cost, and makes one up that solves nothing."""
-
-    def evaluate(self, asked: Sequence[Asked]) -> list[Answer]:
-        """Made-up answers."""
-        return [self._made_up(*one) for one in asked]
-
-    def _made_up(self, problem: Problem, query: Query) -> Answer:
-        device, (n_vocabulary, width) = self.model.device, self.model.embeddings.shape
-        if isinstance(query, Linearise | Slopes):
-            of_tokens = torch.zeros(n_vocabulary, device=device)
-            if isinstance(query, Slopes):
-                return Gradients(torch.zeros(1, problem.space.n_prompt, width, device=device), of_tokens)
-            return Linearisation(torch.zeros(1, width, device=device), of_tokens, of_tokens)
-        if isinstance(query, Relax):
-            return Relaxation(torch.zeros(len(query.soft)), torch.zeros_like(query.soft))
-        if isinstance(query, Recall):  # as if there were no bank: random prompts cost no less to look at
-            rows = problem.space.output.new_zeros(0, query.n_prompt + len(problem.space.output))
-            return Recollection(rows, rows[:, 0].float(), rows[:, 0].bool())
-        if isinstance(query, Continue):
-            return Continuation(torch.full((len(query.rows), n_vocabulary), -math.log(n_vocabulary), device=device))
-        assert isinstance(query, Score)
-        nothing = torch.zeros(len(query.rows), device=device)
-        of_output = nothing[:, None].expand(-1, problem.objective.frame.n_output)
-        return Scores(nothing, {}, nothing, nothing, nothing.bool(), nothing.bool(), of_output)
+    def _recollection(self, problem: Problem, query: Query) -> Recollection:  # noqa: ARG002 - as `Evaluator` has it
+        return nothing_recalled(problem)

@@ -22,7 +22,7 @@ from lmaudit.errors import InputError, LmauditError, StudyError
 from lmaudit.findings import Finding
 from lmaudit.model.huggingface import LanguageModel
 from lmaudit.model.load import load_model
-from lmaudit.optimizers import Arca, Optimizer
+from lmaudit.optimizers import Optimizer
 from lmaudit.plan import make_plan
 from lmaudit.preparation import Preparation
 from lmaudit.search.drive import Checkpointed, Driver, Event, Finished, Progress, Task
@@ -188,7 +188,7 @@ def reverse(
         model: a loaded model, or what ``--model`` takes.
         targets: one text or several, verbatim.
         prompt_length: m, searched tokens; ``"1..8"`` finds the shortest prompt; a list asks for an audit with each.
-        optimizer: one or several settings objects, e.g. ``Arca(n_sweeps=20)``; None for ARCA as published.
+        optimizer: one or several settings objects, e.g. ``Arca(n_sweeps=20)``; None for ``Auto()``.
         seeds: how many (0, 1, …), or which.
         lam: λ, weight of log p(o | x), above 0.
         lam_perp: λ_perp, weight of the prompt's naturalness, 0 for none.
@@ -238,7 +238,7 @@ def elicit(
         output_is: the same of the output.
         prompt_length: m, searched tokens; ``"1..8"`` finds the shortest prompt; a list asks for an audit with each.
         output_length: n, searched tokens, or ``"same"``, ``"same+1"``.
-        optimizer: as for `reverse`.
+        optimizer: as for `reverse`; None for ARCA as published.
         seeds: restarts: how many (0, 1, …), or which.
         lam: as for `reverse`.
         lam_perp: as for `reverse`.
@@ -268,14 +268,13 @@ def elicit(
 
 def _run(model: LanguageModel | str, fields: dict[str, Any], study: str | Path | None, limits: Limits) -> list[Finding]:
     loaded = load_model(model) if isinstance(model, str) else model
-    optimizers, seeds = fields["optimizers"], fields["seeds"]
-    if not isinstance(optimizers, Sequence):
-        optimizers = [Arca() if optimizers is None else optimizers]
+    optimizers, seeds = fields.pop("optimizers"), fields["seeds"]
+    if optimizers is not None:  # otherwise the default
+        fields["optimizers"] = list(optimizers) if isinstance(optimizers, Sequence) else [optimizers]
     plan = make_plan(
         {
             **fields,
             "model": loaded.spec or {"name": loaded.name},
-            "optimizers": list(optimizers),
             "seeds": list(range(seeds)) if isinstance(seeds, int) else list(seeds),
         }
     )

@@ -59,7 +59,7 @@ def test_values_by_what_they_are():
     assert values("tables build", "sources", "fr") == ["french"]
     assert values("benchmark", "--benchmark", "hate") == ["hatecheck"]
     assert values("benchmark", "--format", "m") == ["markdown"]
-    assert values("reverse", "--optimizer", "a") == ["arca", "autoprompt"]
+    assert values("reverse", "--optimizer", "a") == ["arca", "auto", "autoprompt"]
     assert values("models fetch", "name", "") == ["smollm2"]
     assert values("reverse", "--prompt-length", "") == []
 

@@ -58,7 +58,7 @@ def test_finds_shows_and_verifies(run, folder, tmp_path):
     code, out, _ = run("reverse", "cat", "the", "--model", folder, "--seeds", 3, "--study", study, *FAST)
     assert code == 0
     assert str(study) in out.replace("\n", "")
-    assert "arca, average" in out
+    assert "auto, average" in out
     with Study.open(study) as opened:
         solved = opened.counts()[RunState.SOLVED]
     assert solved > 0
@@ -92,7 +92,7 @@ def test_json_has_every_field_and_the_command_that_reproduces_it(run, folder, tm
     assert repeated | {"seconds": 0} == ended | {"seconds": 0}
 
 
-@pytest.mark.parametrize("optimizer", ["arca", "autoprompt", "random", "beam", "gbda", "gcg", "pez"])
+@pytest.mark.parametrize("optimizer", ["arca", "auto", "autoprompt", "random", "beam", "gbda", "gcg", "pez"])
 def test_every_optimiser_by_name(run, folder, tmp_path, optimizer):
     limits = ("--steps", 3) if optimizer in ("gbda", "gcg", "pez") else ("--sweeps", 1)
     limits = ("--rounds", 2) if optimizer == "beam" else limits
@@ -141,14 +141,18 @@ def test_is_readable_in_a_narrow_terminal(run, folder, tmp_path):
         (["reverse", "cat", "--model", "/nowhere"], "no model"),
         (
             ["reverse", "cat", "--model", "FOLDER", "--optimizer", "sgd"],
-            "arca, autoprompt, beam, gbda, gcg, pez, random",
+            "arca, auto, autoprompt, beam, gbda, gcg, pez, random",
         ),
         (["reverse", "cat", "--model", "FOLDER", "--only", "numbers"], "lowercase"),
         (["reverse", "cat", "--model", "FOLDER", "--overlap", "some"], "literal"),
         (["reverse", "cat", "--model", "FOLDER", "--dtype", "int3"], "bfloat16"),
         (["reverse", "cat", "--model", "FOLDER", "--dtype", "float16"], "hours"),
         (["reverse", "cat", "--model", "FOLDER", "--optimizer", "gbda", "--sweeps", "3"], "no meaning"),
-        (["reverse", "cat", "--model", "FOLDER", "--replace", "2"], "--replace has no meaning for arca"),
+        (
+            ["reverse", "cat", "--model", "FOLDER", "--replace", "2"],
+            "--replace has no meaning for auto; leave it out, or give --optimizer gcg",
+        ),
+        (["reverse", "cat", "--autoregressive"], "--autoregressive has no meaning for auto; leave it out, or give "),
         (["reverse", "cat", "--model", "FOLDER", "--candidates", "9999"], "number of allowed tokens"),
         (["reverse", "cat", "--model", "FOLDER", "--prompt-length", "4000"], "context window"),
         (

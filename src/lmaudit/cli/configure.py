@@ -82,7 +82,7 @@ def _of_file(file: Path) -> tuple[str, ...]:
 def reversal_fields(options: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of an `AuditConfig` for the options of ``lmaudit reverse``; options that are absent give no field."""
     options = _spelt_out(options)
-    fields = _fields(options)
+    fields = _fields(options, searches_output=False)
     if "targets" in options or "targets_file" in options:
         fields["targets"] = list(read_targets(options.get("targets"), options.get("targets_file")))
     fields.update({name: options[name] for name in ("parse_special", "offensive") if name in options})
@@ -108,7 +108,7 @@ def joint_fields(options: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of an `AuditConfig` for the options of ``lmaudit elicit``; options that are absent give no field."""
     from lmaudit.plan import first_seeds
 
-    fields = _fields(options)
+    fields = _fields(options, searches_output=True)
     if "output_length" in options:
         length = options["output_length"]
         fields["output_length"] = int(length) if length.isascii() and length.isdigit() and len(length) < 9 else length
@@ -121,7 +121,7 @@ def joint_fields(options: Mapping[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
+def _fields(options: Mapping[str, Any], *, searches_output: bool) -> dict[str, Any]:
     """What all searches share."""
     from lmaudit.plan import first_seeds
 
@@ -141,7 +141,7 @@ def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
         fields["seeds"] = list(options["seed"])
     elif options.get("seeds"):
         fields["seeds"] = first_seeds(options["seeds"])
-    fields.update(_optimizers(options))
+    fields.update(_optimizers(options, searches_output=searches_output))
     if terms := _terms(options):
         fields["objective"] = terms
     return fields
@@ -168,27 +168,33 @@ def _terms(options: Mapping[str, Any]) -> list[dict[str, Any]]:
     return terms
 
 
-def _optimizers(options: Mapping[str, Any]) -> dict[str, Any]:
+def _optimizers(options: Mapping[str, Any], *, searches_output: bool) -> dict[str, Any]:
     """The field `optimizers`, each with the settings that it has; a setting that none has is an error."""
+    from lmaudit.config import default_optimizer
     from lmaudit.optimizers import OPTIMIZERS
 
-    settings = {n: options[n] for n in _OPTIMIZER_FIELDS if options.get(n) is not None}
-    names = options.get("optimizer") or ["arca"]
+    names = options.get("optimizer") or [default_optimizer(searches_output=searches_output).name]
     unknown = [name for name in names if name not in OPTIMIZERS]
     if unknown:
         meant = did_you_mean(unknown[0], OPTIMIZERS)
         raise InputError(f"--optimizer: no optimiser {unknown[0]!r}; expected one of {', '.join(OPTIMIZERS)}{meant}")
-    made = []
-    for name in names:
-        mine = {
-            f: settings[n] for n, f in _OPTIMIZER_FIELDS.items() if n in settings and f in OPTIMIZERS[name].model_fields
-        }
-        made.append({"name": name, **mine})
-    for option in settings:
-        if not any(_OPTIMIZER_FIELDS[option] in one for one in made):
+    given = [name for name in _OPTIMIZER_FIELDS if options.get(name) is not None]
+    for option in given:
+        if not any(_has(name, option) for name in names):
             flag = option.removeprefix("n_").replace("_", "-")
-            raise InputError(f"--{flag} has no meaning for {', '.join(names)}; leave it out")
+            whose = " or ".join(name for name in OPTIMIZERS if _has(name, option))
+            raise InputError(
+                f"--{flag} has no meaning for {', '.join(names)}; leave it out, or give --optimizer {whose}"
+            )
+    made = [{"name": n, **{_OPTIMIZER_FIELDS[o]: options[o] for o in given if _has(n, o)}} for n in names]
     return {"optimizers": made}
+
+
+def _has(optimizer: str, option: str) -> bool:
+    """Whether the optimiser of this name has the setting that an option is for."""
+    from lmaudit.optimizers import OPTIMIZERS
+
+    return _OPTIMIZER_FIELDS[option] in OPTIMIZERS[optimizer].model_fields
 
 
 def _given_again(stored: list[dict[str, Any]], given: dict[str, Any]) -> list[dict[str, Any]]:
@@ -216,7 +222,8 @@ def continued_study(
 
     study, given = opened_study(path), dict(_spelt_out(given))
     stored = make_plan(study.config)
-    fields = fields_of(given)
+    names = [cell.name for cell in stored.cells[0].config.optimizers]  # what was given again is a setting of these
+    fields = fields_of({"optimizer": names, **given})
     del fields["optimizers"]
     if any(n in given for n in ("optimizer", *_OPTIMIZER_FIELDS)):
         fields["optimizers"] = _given_again(study.config["optimizers"], given)

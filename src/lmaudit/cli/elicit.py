@@ -28,7 +28,7 @@ def elicit(
     seed: o.SeedOption = None,
     sweeps: o.SweepsOption = None,
     candidates: o.JointCandidatesOption = None,
-    gradients: o.GradientsOption = None,
+    gradients: o.JointGradientsOption = None,
     autoregressive: o.AutoregressiveOption = None,
     keep_incumbent: o.KeepIncumbentOption = None,
     every_row: o.EveryRowOption = None,

@@ -14,7 +14,7 @@ from lmaudit.records import duration, finite
 from lmaudit.sheets import Sheet
 
 if TYPE_CHECKING:
-    from lmaudit.estimate import Cost
+    from lmaudit.estimate import BankCost, Cost
     from lmaudit.plan import Plan
 
 
@@ -27,21 +27,21 @@ def print_estimate(plan: Plan, options: Mapping[str, Any]) -> None:
     """
     from dataclasses import asdict
 
-    from lmaudit.estimate import estimate
+    from lmaudit.estimate import bank_cost, estimate
     from lmaudit.model.load import load_model
     from lmaudit.preparation import Preparation
 
     notice(f"Loading {plan.model.name} and measuring …")
     prepared = Preparation(plan, load_model(plan.model))
-    prepared.banks.on_build = lambda n: notice(f"Building a bank of prompts for about {n:,} tokens, once …")
-    costs = estimate(prepared, options["live"])
+    costs, banks = estimate(prepared, options["live"]), bank_cost(prepared)
     if options["as_json"]:
-        typer.echo(json.dumps(finite({"schema_version": 1, "costs": [asdict(cost) for cost in costs]}), indent=2))
+        whole = {"schema_version": 1, "costs": [asdict(cost) for cost in costs], "banks": asdict(banks)}
+        typer.echo(json.dumps(finite(whole), indent=2))
     else:
-        print_sheets(Terminal(), [_sheet(costs)])
+        print_sheets(Terminal(), [_sheet(costs, banks)])
 
 
-def _sheet(costs: Sequence[Cost]) -> Sheet:
+def _sheet(costs: Sequence[Cost], banks: BankCost) -> Sheet:
     rows = [
         (
             cost.optimizer,
@@ -58,5 +58,19 @@ def _sheet(costs: Sequence[Cost]) -> Sheet:
         f"{n_searches:,} searches, at most about {duration(seconds)}",
         ("optimizer", "tokens", "settings", "searches", "tokens through the model", "time"),
         tuple(rows),
-        "At most: if no search ends before its last sweep. The speed was measured just now, on this machine as it is.",
+        "At most: if no search ends before its last sweep. The speed was measured just now, on this machine as it is."
+        + _of_banks(banks),
     )
+
+
+def _of_banks(banks: BankCost) -> str:
+    """What else the searches cost: a sentence with a space before it, '' where they look into no bank of prompts."""
+    if not banks.n_banks:
+        return ""
+    n_missing = banks.n_banks - banks.n_there
+    what = "the bank of prompts" if banks.n_banks == 1 else f"{banks.n_banks} banks of prompts"
+    if not n_missing:
+        return f" In the cache already: {what}."
+    once = f"about {banks.n_tokens:,} tokens, once for this model"
+    there = f", {banks.n_there} of them in the cache already" if banks.n_there else ""
+    return f" Not counted: {what}{there} ({once})."

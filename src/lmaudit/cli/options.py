@@ -34,7 +34,7 @@ MinimiseOption = Annotated[
 ]
 OptimizerOption = Annotated[
     list[str] | None,
-    typer.Option(help="arca (default), auto, autoprompt, beam, gbda, gcg, pez, random; may be given several times."),
+    typer.Option(help="auto (default), arca, autoprompt, beam, gbda, gcg, pez, random; may be given several times."),
 ]
 JointOptimizerOption = Annotated[
     list[str] | None, typer.Option(help="arca (default), autoprompt, random; may be given several times.")
@@ -42,22 +42,26 @@ JointOptimizerOption = Annotated[
 SeedOption = Annotated[list[int] | None, typer.Option(help="This seed; may be given several times.", min=0)]
 SweepsOption = Annotated[int | None, typer.Option(help="Passes over all positions before giving up [50].", min=1)]
 CandidatesOption = Annotated[
-    int | None, typer.Option(help="Tokens evaluated exactly per update [32]; gcg: prompts [128].", min=1)
+    int | None,
+    typer.Option(help="Tokens evaluated exactly per update [auto: 24, others: 32]; gcg: prompts [128].", min=1),
 ]
 JointCandidatesOption = Annotated[int | None, typer.Option(help="Tokens evaluated exactly per update [32].", min=1)]
-GradientsOption = Annotated[int | None, typer.Option(help="arca: gradients averaged per update [32].", min=1)]
+GradientsOption = Annotated[int | None, typer.Option(help="auto, arca: gradients averaged per update [4, 32].", min=1)]
+JointGradientsOption = Annotated[int | None, typer.Option(help="arca: gradients averaged per update [32].", min=1)]
 AutoregressiveOption = Annotated[
     bool | None, typer.Option(help="arca: add what one pass tells exactly of every token (Eq. 5) [yes].")
 ]
 KeepIncumbentOption = Annotated[
-    bool | None, typer.Option(help="Keep the token that is there among the candidates (not in the paper).")
+    bool | None,
+    typer.Option(help="Keep the token that is there among the candidates [auto: yes] (not in ARCA's paper)."),
 ]
 BankOption = Annotated[
     int | None,
     typer.Option(help="auto: tokens that a bank of prompts may cost, once for a model [25000]; 0: none.", min=0),
 ]
 EveryRowOption = Annotated[
-    bool | None, typer.Option(help="Stop at any candidate that solves, not only the best (not in the paper).")
+    bool | None,
+    typer.Option(help="Stop at any candidate that solves, not only the best [auto: yes] (not in ARCA's paper)."),
 ]
 OnlyOption = Annotated[
     list[str] | None, typer.Option(help="Keep what is searched to lowercase, letters, ascii or words.")

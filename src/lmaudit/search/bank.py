@@ -202,7 +202,7 @@ class Banks:
 
     def get(self, frame: Frame, allowed: Tensor, n_tokens: int) -> Bank:
         """The bank of prompts as `build` describes it."""
-        name = self._name(frame, allowed, n_tokens)
+        name = self.name(frame, allowed, n_tokens)
         if name not in self._kept:
             self._kept[name] = self._stored(name, frame, allowed, n_tokens)
             while sum(bank.n_bytes for bank in self._kept.values()) > _MEMORY_BYTES and len(self._kept) > 1:
@@ -210,7 +210,15 @@ class Banks:
         self._kept.move_to_end(name)
         return self._kept[name]
 
-    def _name(self, frame: Frame, allowed: Tensor, n_tokens: int) -> str:
+    def has(self, name: str) -> bool:
+        """Whether the bank of this name is there already."""
+        return name in self._kept or (self.folder is not None and self._place(self.folder, name).is_file())
+
+    @staticmethod
+    def _place(folder: Path, name: str) -> Path:
+        return folder / f"{name}.safetensors"
+
+    def name(self, frame: Frame, allowed: Tensor, n_tokens: int) -> str:
         """A hash of everything that decides what the bank holds."""
         model = self.model
         what: dict[str, Any] = {
@@ -230,7 +238,7 @@ class Banks:
         found = None
         if self.folder is None:
             return self._built(frame, allowed, n_tokens)
-        place = self.folder / f"{name}.safetensors"
+        place = self._place(self.folder, name)
         try:
             with exclusive_scratch(place) as scratch:  # two audits that start together build it once
                 found = _read(place, self.model.device)
