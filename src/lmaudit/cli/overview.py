@@ -56,7 +56,7 @@ EXIT_CODES = {
 }
 
 ENVIRONMENT = {
-    "LMAUDIT_CACHE": "folder of models, tables and answers of services",
+    "LMAUDIT_CACHE": "folder of models, tables, banks of prompts and answers of services",
     "LMAUDIT_DATA": "folder of validation cards",
     "LMAUDIT_API_KEY": "key of a server that is no known service",
     "OPENAI_API_KEY": "key of OpenAI",

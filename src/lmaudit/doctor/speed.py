@@ -19,7 +19,7 @@ from lmaudit.model.huggingface import Block, LanguageModel
 
 _MOST_ROWS = 1024
 _PATIENCE_S = 20.0
-_USUAL_ROWS = 32  # candidates of one update of a search, the default
+_USUAL_ROWS = 32  # of one update of a search: 25 to 33 by default
 
 
 @dataclass(frozen=True)
