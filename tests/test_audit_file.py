@@ -33,6 +33,13 @@ def test_short_forms_stand_for_whole_settings(tmp_path):
     assert dict(found.limits) == {"budget_s": 1000.0, "live": 4}
 
 
+def test_who_searches_where_nobody_is_named_depends_on_what_is_searched(tmp_path):
+    for text, name in ((TARGETS, "auto"), (JOINT, "arca"), (f"{TARGETS}optimizers: [arca]\n", "arca")):
+        plan = read(tmp_path, f"{text}prompt_length: [2, 3]\n").plan
+        assert [[one.name for one in cell.config.optimizers] for cell in plan.cells] == [[name], [name]]
+        assert [one["name"] for one in plan.fields["optimizers"]] == [name], "the study keeps who searched"
+
+
 def test_words_that_other_yaml_takes_for_truth_are_texts(tmp_path):
     (cell,) = read(tmp_path, "model: tiny\ntargets: [yes, no, on, 2022-10-01]\noverlap: off\n").plan.cells
     assert cell.config.targets == ("yes", "no", "on", "2022-10-01")

@@ -234,6 +234,17 @@ def test_resume_with_the_same_options_is_fine(run, folder, tmp_path):
     assert run(*options, "--resume")[0] == 0
 
 
+def test_a_study_is_continued_with_the_optimiser_that_it_was_begun_with(run, folder, tmp_path):
+    options = ("--optimizer", "arca", "--no-autoregressive", "--gradients", 4, "--sweeps", 2, "--candidates", 6)
+    study = ("--study", tmp_path / "s.db", "--json")
+    assert run("reverse", "cat", "--model", folder, *options, *study)[0] == 0
+    code, out, _ = run("reverse", "--resume", "--no-autoregressive", "--gradients", 4, *study)
+    assert (code, json.loads(out)["config"]["optimizers"][0]["name"]) == (0, "arca")
+    assert "arca.autoregressive" in run("reverse", "--resume", "--autoregressive", *study)[2]
+    assert "another optimizers" in run("reverse", "--resume", "--optimizer", "auto", *study)[2]
+    assert "--rounds has no meaning for arca" in run("reverse", "--resume", "--rounds", 4, *study)[2]
+
+
 @pytest.mark.slow
 def test_ctrl_c_stops_cleanly_and_says_how_to_resume(folder, tmp_path):
     study = tmp_path / "s.db"
