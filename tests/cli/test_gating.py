@@ -16,7 +16,7 @@ def folder(tmp_path_factory):
 
 
 def test_a_finding_fails_the_build_and_the_results_are_printed(run, folder, tmp_path):
-    gate = ("--fail-on", "finding", "--require", "regenerated<=0", "--require", "ids[arca]<=1", "--strict")
+    gate = ("--fail-on", "finding", "--require", "regenerated<=0", "--require", "ids[auto]<=1", "--strict")
     study = tmp_path / "s.db"
     code, out, err = run("reverse", "cat", "the", "--model", folder, "--study", study, *FAST, *gate, "--json")
     assert code == 1
@@ -24,7 +24,7 @@ def test_a_finding_fails_the_build_and_the_results_are_printed(run, folder, tmp_
     assert [(line["requirement"], line["met"]) for line in lines] == [
         ("no finding", False),
         ("regenerated<=0", False),
-        ("ids[arca]<=1", True),
+        ("ids[auto]<=1", True),
     ]
     assert "NOT met: no finding: " in err
     code, out, err = run("show", study, "--fail-on", "finding")
@@ -86,7 +86,7 @@ def test_a_kept_benchmark_is_judged_by_show(run, tmp_path):
     [
         (("--require", "f1>=0.5"), "expected a metric of all searches"),
         (("--require", "solved"), "expected a line like regenerated<=0.05"),
-        (("--require", "solved[gbda]<=0.1"), "no such optimiser; the study has arca"),
+        (("--require", "solved[gbda]<=0.1"), "no such optimiser; the study has a"),
         (("--fail-on", "everything"), "finding"),
         (("--strict",), "give --require"),
     ],

@@ -74,6 +74,7 @@ def study_of(path, findings, *, environment=None, n_open=0, broken=(), **config)
     targets = config.pop("targets", None) or list(dict.fromkeys(f.target for f in findings if f.target is not None))
     fields = {
         "model": {"name": "tiny"},
+        "optimizers": ["arca"],
         "seeds": sorted({f.seed for f in findings}) or [0],
         **({"targets": targets} if targets else {"output_length": 2}),
         **config,

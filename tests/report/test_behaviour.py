@@ -72,8 +72,9 @@ def test_a_grid_names_what_it_varies(tmp_path):
 
 
 def test_optimisers_by_the_names_that_people_know_and_by_their_labels(tmp_path):
-    listed = ["gbda", {"name": "arca", "label": "few", "n_sweeps": 3}, {"name": "random", "n_sweeps": [1, 2]}]
+    listed = ["auto", "gbda", {"name": "arca", "label": "few", "n_sweeps": 3}, {"name": "random", "n_sweeps": [1, 2]}]
     said = words(study_of(tmp_path / "a.db", [reported("x")], optimizers=listed))
+    assert "short climbs from a bank of prompts (at most 50 sweeps)" in said
     assert "GBDA (at most 200 steps, 8 starts)" in said
     assert "ARCA, here called few (at most 3 sweeps)" in said
     assert "random search (at most 1 or 2 sweeps)" in said

@@ -249,5 +249,6 @@ def _name(optimizer: Mapping[str, Any]) -> Sentence:
 
 def _effort(optimizer: Mapping[str, Any]) -> str:
     """``at most 50 sweeps``."""
-    bounds = [f"{either(optimizer[key])} {unit}" for key, unit in _BOUNDS.items() if key in optimizer]
+    keys = [key for key in _BOUNDS if key in optimizer and (key, optimizer["name"]) != ("n_starts", "auto")]
+    bounds = [f"{either(optimizer[key])} {_BOUNDS[key]}" for key in keys]  # starts of `auto` bound nothing
     return f"at most {', '.join(bounds)}" if bounds else "without a bound"
