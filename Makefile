@@ -25,7 +25,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	touch $@
 
 audit: setup
-	$(BIN)/lmaudit reverse " United States" --model smollm2 --prompt-length 3 --seeds 4 --sweeps 12
+	$(BIN)/lmaudit reverse " United States" --model smollm2 --optimizer arca --prompt-length 3 --seeds 4 --sweeps 12
 
 # Each process takes neighbouring tests, so that what they share is made once; who has nothing left takes from others.
 test: setup
