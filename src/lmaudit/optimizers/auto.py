@@ -60,7 +60,7 @@ class Auto(BaseModel):
     name: Literal["auto"] = "auto"
     label: Label = ""
     n_sweeps: Count = 50
-    n_candidates: Count = 24
+    n_candidates: Count = 12
     n_gradients: Count = 4
     n_starts: Count = 32
     bank_tokens: Annotated[int, Field(ge=0, le=10**9)] = 25_000
