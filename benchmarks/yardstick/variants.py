@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from lmaudit.errors import InputError, invalid
 from lmaudit.frame import Frame
 from lmaudit.optimizers import Arca, Auto, Gcg, Optimizer, RandomSearch
+from lmaudit.optimizers.auto import NATURAL_SOURCES
 from lmaudit.records import canonical_json
 
 WITHOUT_END = 100_000  # sweeps or steps; what ends a search is its budget of tokens
@@ -40,7 +41,6 @@ def auto(**settings: Any) -> Optimizer:
     return Auto(n_sweeps=WITHOUT_END, **settings)
 
 
-NATURAL = "likely,near,recalled,alike"  # as --natural of lmaudit has it
 VARIANTS: dict[str, Variant] = {
     "arca": Variant(Arca(n_gradients=32, n_candidates=32, n_sweeps=WITHOUT_END)),  # the paper's settings
     "random": Variant(RandomSearch(n_candidates=32, n_sweeps=WITHOUT_END)),
@@ -48,7 +48,7 @@ VARIANTS: dict[str, Variant] = {
     # what ARCA loses by looking at one row only, and by forgetting the token that is there
     "arca-rows": Variant(Arca(n_sweeps=WITHOUT_END, every_row=True)),
     "auto": Variant(auto()),
-    **{f"natural {weight:g}": Variant(auto(sources=NATURAL), weight) for weight in (0.1, 0.3, 1.0)},
+    **{f"natural {weight:g}": Variant(auto(sources=NATURAL_SOURCES), weight) for weight in (0.1, 0.3, 1.0)},
     # one part of auto off at a time
     "auto, no bank": Variant(auto(bank_tokens=0)),
     "auto, bank only": Variant(auto(climb=False)),

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from lmaudit.store import Study
 
 _RESTARTS = 10
-# What --natural stands for: candidates that the model itself would say in place of those that gradients rank first, and
-# a weight at which both success and naturalness are worth having (docs/results.md).
-_NATURAL_SOURCES = "likely,near,recalled,alike"
+# At this weight --natural finds prompts nearly as often, and they are clearly more natural (docs/results.md).
 _NATURAL_WEIGHT = 0.3
 
 _OPTIMIZER_FIELDS = {
@@ -93,13 +91,15 @@ def _spelt_out(options: Mapping[str, Any]) -> Mapping[str, Any]:
     """The options with what ``--natural`` stands for in its place."""
     if not options.get("natural"):
         return options
+    from lmaudit.optimizers.auto import NATURAL_SOURCES
+
     names = options.get("optimizer") or ["auto"]
     if list(names) != ["auto"]:
         raise InputError(f"--natural is made for --optimizer auto, got {', '.join(names)}; leave one of both out")
     return {
         **options,
         "optimizer": names,
-        "sources": options.get("sources") or _NATURAL_SOURCES,
+        "sources": options.get("sources") or NATURAL_SOURCES,
         "lam_perp": options.get("lam_perp") or _NATURAL_WEIGHT,
     }
 

@@ -28,6 +28,8 @@ _PATTERN = rf"^(|({_ANY})(,({_ANY}))*)$"
 # likeness to the output find anything (docs/results.md); the bank does.
 _SHARES = {"slopes": 3, "likely": 3, "near": 2, "recalled": 1}
 _SHARES_LAST = {"recalled": 2, "likely": 1, "alike": 1}
+NATURAL_SOURCES = "likely,near,recalled,alike"
+"""Sources for natural prompts: what the model itself would say, in the place of what gradients rank first."""
 _KEPT = 4  # one start of so many that are looked at is climbed from
 _RECALLED = 300  # different tokens of a position in the best prompts of the bank: candidates are drawn from them
 
