@@ -128,7 +128,9 @@ def _most_tokens(prepared: Preparation, optimizer: Optimizer, spec: dict[str, An
 def _seconds_per_token(prepared: Preparation, specs: Sequence[dict[str, Any]], n_live: int) -> float:
     tasks = [prepared.task(_run_of(i, spec)) for i, spec in enumerate(specs[:n_live])]
     started = time.monotonic()
-    driver = Driver(_Bankless(prepared.model), n_live, stop=lambda: time.monotonic() - started >= MEASURED_S)
+    driver = Driver(_Bankless(prepared.model), n_live)
+    # Not before something was paid for: the first question may be free.
+    driver.stop = lambda: driver.n_tokens > 0 and time.monotonic() - started >= MEASURED_S
     ended = [event.progress for event in driver.run(one_by_one(tasks)) if isinstance(event, Finished)]
     so_far = [*ended, *(one.progress for one in driver.live)]
     return sum(progress.seconds for progress in so_far) / max(1, driver.n_tokens)
