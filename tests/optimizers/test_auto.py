@@ -195,6 +195,15 @@ def test_a_prompt_is_climbed_from_until_a_sweep_brings_nothing(model, asked):
     assert sum(map(is_batch, seen)) > 1, "it has begun anew"
 
 
+@pytest.mark.parametrize("n_candidates", [1, 2, 3, 7, 12])
+@pytest.mark.parametrize("bank_tokens", [0, 900])
+def test_few_candidates_and_starts_are_shared_out_whole(model, asked, n_candidates, bank_tokens):
+    seen = queries(model, asked, n_candidates=n_candidates, n_starts=1, bank_tokens=bank_tokens)
+    looked_at = [len(query.rows) for query in seen if isinstance(query, Score) and not is_batch(query)]
+    assert max(looked_at) <= n_candidates + 1
+    assert any(isinstance(query, Checkpoint) for query in seen), "it can be continued"
+
+
 def test_without_restarts_one_prompt_is_climbed_from(model, asked):
     assert sum(map(is_batch, queries(model, asked, restart=False, n_sweeps=10))) == 1
 

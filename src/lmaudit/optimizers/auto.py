@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import Annotated, ClassVar, Literal
 
 import torch
@@ -80,14 +81,16 @@ class Auto(BaseModel):
         known = yield from self._known(space)
         sources = self._sources(space, known)
         likeliest = len(space.output) == 1 and "likely" not in self._named  # the bank's order is right already
-        n_starts = max(1, self.n_starts // _KEPT) if likeliest else self.n_starts
-        starts = Starts(space, seed, n_starts, self.n_starts // _KEPT, known, resume.n_starts if resume else 0)
+        n_kept = max(1, self.n_starts // _KEPT)
+        n_looked_at = n_kept if likeliest else self.n_starts
+        starts = Starts(space, seed, n_looked_at, n_kept, known, resume.n_starts if resume else 0)
         rows = resume.rows if resume else known[:0]
         for sweep in range(resume.sweep if resume else 0, self.n_sweeps):
             if not len(rows):
                 rows, found = yield from starts.following()
                 if found is not None:
                     return found
+                yield Checkpoint(sweep, 0, rows, starts.n_taken)
             if not self.climb:
                 rows = rows[:0]
                 continue
@@ -96,7 +99,7 @@ class Auto(BaseModel):
                 return found
             stuck = self.restart and torch.equal(row, rows[0])
             rows = rows[1:] if stuck else torch.cat((row[None], rows[1:]))
-            if len(rows):  # otherwise there is nothing to go on from; a search that is continued repeats this sweep
+            if len(rows):  # otherwise new starts come first
                 yield Checkpoint(sweep + 1, 0, rows, starts.n_taken)
         return None
 
@@ -129,7 +132,8 @@ class Auto(BaseModel):
         here = {name: share for name, share in shares.items() if name in can}
         if not here:
             return [(Uniform(space), self.n_candidates)]
-        return [(can[name], round(self.n_candidates * share / sum(here.values()))) for name, share in here.items()]
+        ends = [round(self.n_candidates * end / sum(here.values())) for end in accumulate(here.values())]
+        return [(can[name], end - begin) for name, (begin, end) in zip(here, pairwise([0, *ends]), strict=True)]
 
     def _climb(
         self, space: Space, sources: Sequence[Sequence[tuple[Source, int]]], row: Tensor, path: tuple[int, int]
