@@ -3,13 +3,13 @@
 What it does otherwise than ARCA, each part of which docs/results.md switches off in turn: it starts from what is known
 of thousands of prompts instead of from random ones; it leaves a prompt as soon as a sweep brings nothing; four
 gradients instead of 32, and few candidates of several sources instead of many of one; the token that is there stays in
-the running; and any row that solves the problem ends the search.
+the running; and any row that solves the problem, alone as in its batch, ends the search.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Annotated, ClassVar, Literal
 
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from lmaudit.optimizers.coordinate import Count, Label, seeded, solution
 from lmaudit.optimizers.sources import Alike, Likely, Near, Recalled, Slopes, Source, Uniform, proposed
-from lmaudit.search.query import Checkpoint, Evaluation, Query, Search, recall, score
+from lmaudit.search.query import Checkpoint, Evaluation, Query, Scores, Search, recall, score
 from lmaudit.search.space import Space
 
 _SOURCES = ("slopes", "near", "recalled", "alike")
@@ -145,10 +145,23 @@ class Auto(BaseModel):
                 tokens = torch.cat((row[position, None], tokens[tokens != row[position]]))
             rows = space.replace(row, position, tokens)
             scores = yield from score(rows, position)
-            if (found := solution(rows, scores, every_row=self.every_row)) is not None:
+            if (found := (yield from confirmed(rows, scores, every_row=self.every_row))) is not None:
                 return row, found
             row = rows[int(scores.objective.argmax())]
         return row, None
+
+
+def confirmed(rows: Tensor, scores: Scores, *, every_row: bool = True) -> Generator[Query, Evaluation, Tensor | None]:
+    """The row ``(m+n,)`` that solves the problem, also when it is asked about alone; None: none does.
+
+    In bfloat16 the two largest logits are often equal, and what else is in a batch can tip them. So of several rows the
+    one with the widest margin is taken, and it is asked about once more before the search ends.
+    """
+    found = solution(rows, replace(scores, objective=scores.margin) if every_row else scores, every_row=every_row)
+    if found is None:
+        return None
+    again = yield from score(found[None], 0)
+    return found if again.solved[0] else None
 
 
 @dataclass
@@ -175,7 +188,7 @@ class Starts:
         """The best of the next batch, best first, and the row of it that solves the problem, if any does."""
         rows = self._next(self.n_looked_at)
         scores = yield from score(rows, 0)
-        if (found := solution(rows, scores)) is not None:
+        if (found := (yield from confirmed(rows, scores))) is not None:
             return rows, found
         return rows[scores.objective.argsort(descending=True, stable=True)[: self.n_kept]], None
 
