@@ -8,11 +8,11 @@ from pydantic import ValidationError
 from torch.nn import functional
 
 from lmaudit.optimizers import Auto
-from lmaudit.optimizers.auto import Starts
+from lmaudit.optimizers.auto import Starts, confirmed
 from lmaudit.optimizers.coordinate import seeded
 from lmaudit.optimizers.sources import Alike, Likely, Near, Recalled, Slopes, Uniform, proposed
 from lmaudit.search.evaluate import Evaluator
-from lmaudit.search.query import Checkpoint, Continue, Linearise, Recall, Score
+from lmaudit.search.query import Checkpoint, Continue, Linearise, Recall, Score, Scores
 from lmaudit.testing.contract import problem
 from lmaudit.testing.tiny import tiny_model
 
@@ -226,6 +226,35 @@ def test_it_finds_what_exhaustive_search_finds(model):
     found = answered(Evaluator(model), easy, Auto(n_sweeps=200, bank_tokens=900).search(easy.space, 0))
     assert found is not None
     assert scores.solved[(rows == found).all(1)].all()
+
+
+def scores_of(solved, margin, objective):
+    solved, none = torch.tensor(solved), torch.zeros(len(solved))
+    return Scores(torch.tensor(objective), {}, none, torch.tensor(margin), solved, solved, torch.zeros(len(solved), 1))
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_what_solves_in_a_batch_is_asked_about_alone(alone):
+    rows = torch.arange(12).reshape(4, 3)
+    batch = scores_of([False, True, True, False], [9.0, 0.1, 0.5, -1.0], [-1.0, -2.0, -3.0, -4.0])
+    asking = confirmed(rows, batch)
+    query = next(asking)
+    assert torch.equal(query.rows, rows[2, None]), "of those that solve, the widest margin"
+    with pytest.raises(StopIteration) as end:
+        asking.send(scores_of([alone], [0.0], [-3.0]))
+    assert (end.value.value is None) != alone
+    if alone:
+        assert torch.equal(end.value.value, rows[2])
+
+
+def test_nothing_is_asked_again_where_nothing_solves():
+    with pytest.raises(StopIteration) as end:
+        next(confirmed(torch.arange(6).reshape(2, 3), scores_of([False, False], [1.0, 2.0], [-1.0, -2.0])))
+    assert end.value.value is None
+    best_fails = scores_of([False, True], [-1.0, 2.0], [-1.0, -2.0])
+    with pytest.raises(StopIteration) as end:
+        next(confirmed(torch.arange(6).reshape(2, 3), best_fails, every_row=False))
+    assert end.value.value is None
 
 
 @pytest.mark.parametrize("sources", ["slope", "near;recalled", "near,", " near", "near, recalled"])
