@@ -26,7 +26,7 @@ _SOURCES = ("slopes", "near", "recalled", "alike")
 _ANY = "|".join((*_SOURCES, "likely"))
 _PATTERN = rf"^(|({_ANY})(,({_ANY}))*)$"
 # Shares of the candidates. What stands directly in front of the output decides it most, and there neither gradients nor
-# likeness to the output find anything (docs/results.md); the bank does.
+# likeness to the output find anything (docs/decisions/0011); the bank does.
 _SHARES = {"slopes": 3, "likely": 3, "near": 2, "recalled": 1}
 _SHARES_LAST = {"recalled": 2, "likely": 1, "alike": 1}
 NATURAL_SOURCES = "likely,near,recalled,alike"
