@@ -46,7 +46,7 @@ class Slopes:
     n_gradients: int
 
     def propose(self, row: Tensor, position: int, n: int, random: torch.Generator) -> Tokens:
-        """The best of the ranking."""
+        """The best of the ranking, for a row ``(m+n,)``."""
         tokens = self.space.sample(self.n_gradients, random, position)
         local = yield from linearise(self.space.replace(row, position, tokens), position, exact=True)
         known = local.exact + local.of_tokens
@@ -76,7 +76,7 @@ class Near:
         return torch.stack([_along(self.space, own) for own in directions[self.space.output]]).amax(0)
 
     def propose(self, row: Tensor, position: int, n: int, random: torch.Generator) -> Tokens:
-        """Drawn from the closest."""
+        """Drawn from the closest, for a row ``(m+n,)``."""
         yield from ()
         return _some(self.space.top(self._similarity, row, position, self.n_best * n), n, random)
 
@@ -94,7 +94,7 @@ class Alike:
     n_best: int = 4
 
     def propose(self, row: Tensor, position: int, n: int, random: torch.Generator) -> Tokens:
-        """Drawn from the closest."""
+        """Drawn from the closest, for a row ``(m+n,)``."""
         yield from ()
         similarity = _along(self.space, self.space.directions[row[position]])
         return _some(self.space.top(similarity, row, position, self.n_best * n), n, random)
@@ -115,7 +115,7 @@ class Recalled:
     n_best: int
 
     def propose(self, row: Tensor, position: int, n: int, random: torch.Generator) -> Tokens:
-        """Drawn from the best."""
+        """Drawn from the best, for a row ``(m+n,)``."""
         yield from ()
         best = list(dict.fromkeys(self.prompts[:, position].tolist()))[: self.n_best]
         order = torch.randperm(len(best), generator=random).tolist()
@@ -129,7 +129,7 @@ class Uniform:
     space: Space
 
     def propose(self, row: Tensor, position: int, n: int, random: torch.Generator) -> Tokens:
-        """Drawn without replacement."""
+        """Drawn without replacement, for a row ``(m+n,)``."""
         yield from ()
         scores = torch.rand(self.space.n_vocabulary, generator=random).to(row.device)
         return self.space.top(scores, row, position, n)
@@ -142,13 +142,13 @@ class Likely:
     space: Space
 
     def propose(self, row: Tensor, position: int, n: int, random: torch.Generator) -> Tokens:
-        """Drawn without replacement from what the model says next."""
+        """Drawn without replacement from what the model says next in a row ``(m+n,)``."""
         logprobs = (yield from following(row[None, :position]))[0]
         return self.space.top(with_noise(logprobs, random), row, position, n)
 
 
 def proposed(sources: Sequence[tuple[Source, int]], row: Tensor, position: int, random: torch.Generator) -> Tokens:
-    """Tokens of several sources, so many of each, every one once."""
+    """Tokens ``(k,)`` of several sources for a row ``(m+n,)``, so many of each, every one once."""
     parts = []
     for source, n in sources:
         if n:

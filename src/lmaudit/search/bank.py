@@ -201,7 +201,7 @@ class Banks:
         self._kept: OrderedDict[str, Bank] = OrderedDict()
 
     def get(self, frame: Frame, allowed: Tensor, n_tokens: int) -> Bank:
-        """The bank of prompts as `build` describes it."""
+        """The bank as `build` describes it, of prompts of `allowed` ``(V,)`` tokens."""
         name = self.name(frame, allowed, n_tokens)
         if name not in self._kept:
             self._kept[name] = self._stored(name, frame, allowed, n_tokens)
@@ -219,7 +219,7 @@ class Banks:
         return folder / f"{name}.safetensors"
 
     def name(self, frame: Frame, allowed: Tensor, n_tokens: int) -> str:
-        """A hash of everything that decides what the bank holds."""
+        """A hash of everything that decides what the bank of `allowed` ``(V,)`` tokens holds."""
         model = self.model
         what: dict[str, Any] = {
             "version": _VERSION,

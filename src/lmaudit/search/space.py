@@ -148,7 +148,7 @@ class Space:
         return chosen
 
     def admissible(self, ranked: Tensor, row: Tensor, position: int, n: int) -> Tensor:
-        """The first `n` of allowed tokens `ranked` that leave `row` admissible at `position`."""
+        """``(k,)``: the first `n` of `ranked` ``(a,)``, allowed tokens, that leave `row` ``(m+n,)`` admissible."""
         if self.survives is None and self.overlaps is None:
             return ranked[:n]
         ids, chosen = row.tolist(), []
