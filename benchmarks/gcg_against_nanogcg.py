@@ -2,7 +2,7 @@
 
     pip install --no-deps nanogcg==0.3.0
     python benchmarks/gcg_against_nanogcg.py --tokens 9000 --dtype bfloat16
-    python benchmarks/gcg_against_nanogcg.py --width 128 --json > gcg.json
+    python benchmarks/gcg_against_nanogcg.py --width 128 512 --settings '{}' '{"every_row": true}' --json > gcg.json
 
 What is made equal:
 
@@ -60,6 +60,7 @@ TARGETS = (
     *(" the day", " morning", " Paris", " coffee", " New York", " ice cream", " garden", " music"),
     *(" my friend", " a book", " water", " the city", " good night", " summer", " three years", " of course"),
 )
+WITHOUT_END = 100_000  # steps: budgets end searches
 MESSAGE_ALONE = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
 
 
@@ -228,7 +229,6 @@ class _Table:
 
 def run_nanogcg(bench: Bench, settings: dict[str, Any], max_tokens: int, *, charge: str) -> Arm:
     """All searches, one after another."""
-    logging.getLogger("nanogcg").setLevel(logging.ERROR)
     ends, cpu_s = {}, 0.0
     for pair in bench.pairs:
         began = time.process_time()
@@ -241,20 +241,19 @@ def run_nanogcg(bench: Bench, settings: dict[str, Any], max_tokens: int, *, char
 
 
 def _search(bench: Bench, pair: Pair, settings: dict[str, Any], max_tokens: int, *, charge: str) -> Counted:
-    import nanogcg
-    from nanogcg.gcg import GCG
-
+    nanogcg = importlib.import_module("nanogcg.gcg")
+    logging.getLogger("nanogcg").setLevel(logging.ERROR)  # importing it sets the level, too
     space = bench.audit.problem(bench.output(pair)).space
     tokenizer = copy.deepcopy(bench.model.vocabulary.tokenizer)
     tokenizer.chat_template = MESSAGE_ALONE
     start = space.start(seeded(bench.seed(pair)))[: bench.n_prompt]
     config = nanogcg.GCGConfig(
-        num_steps=10**6, optim_str_init=tokenizer.decode(start), early_stop=True, use_prefix_cache=False,
+        num_steps=WITHOUT_END, optim_str_init=tokenizer.decode(start), early_stop=True, use_prefix_cache=False,
         allow_non_ascii=True, **{**settings, "topk": min(settings.get("topk", 256), len(space.tokens))},
     )  # fmt: skip
     n_before = len(bench.audit.setting.frame(bench.n_prompt, 1).before)
     counted = Counted(bench.model.module, space.output, n_before, max_tokens, charge=charge)
-    searcher = GCG(counted, tokenizer, config)
+    searcher = nanogcg.GCG(counted, tokenizer, config)
     searcher.not_allowed_ids = (~space.allowed).nonzero()[:, 0]
     torch.manual_seed(bench.seed(pair))
     with suppress(SpentError):
@@ -305,45 +304,57 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=1, help="how many")
     parser.add_argument("--tokens", type=int, default=9_000, help="budget of a search")
     parser.add_argument("--width", type=int, nargs="+", default=[512], help="search widths of nanogcg, an arm each")
-    parser.add_argument("--settings", type=json.loads, default={}, help='of lmaudit\'s gcg: {"n_candidates": 64}')
+    parser.add_argument(
+        "--settings", nargs="+", default=["{}"], help="of lmaudit's gcg, an arm each: '{\"n_candidates\": 64}'"
+    )
     parser.add_argument("--charge", choices=("fed", "needed"), default="fed", help="which tokens nanogcg pays")
     parser.add_argument("--json", action="store_true")
     return parser.parse_args()
 
 
 def compare(options: argparse.Namespace) -> dict[str, Any]:
-    """All arms, and ours against each of the others."""
+    """All arms, and each of ours against each of nanogcg's."""
     targets = options.targets or list(TARGETS)
     model = load_model(ModelSpec(name=options.model, device=options.device, dtype=options.dtype))
     bench = Bench(model, targets, range(options.seeds), options.prompt_length)
-    ours = run_lmaudit(bench, Gcg(n_steps=100_000, **options.settings), options.tokens)
-    theirs = {
-        f"nanogcg {width}": run_nanogcg(bench, {"search_width": width}, options.tokens, charge=options.charge)
-        for width in options.width
-    }
-    arms = {"gcg": ours, **theirs}
+    ours, theirs = {}, {}
+    for text in options.settings:
+        optimizer = Gcg(n_steps=WITHOUT_END, **json.loads(text))
+        ours["gcg" if text == "{}" else f"gcg {text}"] = told(run_lmaudit(bench, optimizer, options.tokens))
+    for width in options.width:
+        settings = {"search_width": width}
+        theirs[f"nanogcg {width}"] = told(run_nanogcg(bench, settings, options.tokens, charge=options.charge))
+    arms = {**ours, **theirs}
     return {
         "settings": vars(options) | {"targets": targets},
         "arms": {name: summary(arm) for name, arm in arms.items()},
-        "gcg_minus": {name: differences(ours, arm, targets) for name, arm in theirs.items()},
+        "differences": {
+            f"{one} minus {other}": differences(ours[one], theirs[other], targets) for one in ours for other in theirs
+        },
         "searches": [
             {**asdict(pair), **{name: asdict(arm.ends[pair]) for name, arm in arms.items()}} for pair in bench.pairs
         ],
     }
 
 
+def told(arm: Arm) -> Arm:
+    """The arm, after a line about it to stderr: a run takes minutes."""
+    print(json.dumps(summary(arm)), file=sys.stderr, flush=True)
+    return arm
+
+
 def table(results: dict[str, Any]) -> str:
     """For people."""
-    lines = [f"{'':14}{'solved':>9}{'returned':>10}{'best log p':>12}{'tokens':>9}{'needed':>9}{'CPU-s':>8}"]
+    width = max(map(len, results["arms"]))
+    lines = [f"{'':{width}}{'solved':>9}{'returned':>10}{'best log p':>12}{'tokens':>9}{'needed':>9}{'CPU-s':>8}"]
     for name, arm in results["arms"].items():
         solved = f"{arm['solved']}/{arm['n']}"
         lines.append(
-            f"{name:14}{solved:>9}{arm['returned']:>10}{arm['mean_best_logprob']:>12.2f}{arm['mean_tokens']:>9.0f}"
+            f"{name:{width}}{solved:>9}{arm['returned']:>10}{arm['mean_best_logprob']:>12.2f}{arm['mean_tokens']:>9.0f}"
             f"{arm['mean_needed']:>9.0f}{arm['cpu_s']:>8.0f}"
         )
-    for name, gains in results["gcg_minus"].items():
-        told = "; ".join(f"{what} {interval(Estimate(**gain))}" for what, gain in gains.items())
-        lines.append(f"gcg minus {name}: {told}")
+    for name, gains in results["differences"].items():
+        lines.append(name + ": " + "; ".join(f"{what} {interval(Estimate(**gain))}" for what, gain in gains.items()))
     return "\n".join(lines)
 
 

@@ -17,6 +17,8 @@ pytestmark = pytest.mark.slow
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "gcg_against_nanogcg.py"
 BUDGET = 900
+SETTINGS = '{"n_candidates": 24, "topk": 40}'
+OURS = f"gcg {SETTINGS}"
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -29,14 +31,14 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_both_search_the_same_problems_within_the_same_budget(tmp_path: Path, family: str) -> None:
     folder = save_tiny_model(tmp_path / "tiny", family)
     targets = ("cat", " pig", " is", "cat on", " Donald on mat")
-    options = ("--tokens", str(BUDGET), "--width", "24", "--settings", '{"n_candidates": 24, "topk": 40}', "--json")
+    options = ("--tokens", str(BUDGET), "--width", "24", "--settings", SETTINGS, "--json")
     done = run(*targets, "--model", str(folder), *options)
     assert done.returncode == 0, done.stderr[-2000:]
     told: dict[str, Any] = json.loads(done.stdout)
-    assert set(told["arms"]) == {"gcg", "nanogcg 24"}
+    assert set(told["arms"]) == {OURS, "nanogcg 24"}
     assert [search["target"] for search in told["searches"]] == list(targets)
     for search in told["searches"]:
-        for end in (search["gcg"], search["nanogcg 24"]):
+        for end in (search[OURS], search["nanogcg 24"]):
             assert 0 < end["needed"] <= end["tokens"] <= BUDGET
             assert end["solved"] or end["tokens"] > BUDGET / 2, "a search that fails spends its budget"
             assert end["solved"] or not end["returned"]
@@ -44,5 +46,5 @@ def test_both_search_the_same_problems_within_the_same_budget(tmp_path: Path, fa
     solved = {name: sum(search[name]["solved"] for search in told["searches"]) for name in told["arms"]}
     assert solved == {name: arm["solved"] for name, arm in told["arms"].items()}
     assert all(solved.values())
-    gain = told["gcg_minus"]["nanogcg 24"]["share_solved"]["value"]
-    assert gain == pytest.approx((solved["gcg"] - solved["nanogcg 24"]) / len(targets))
+    gain = told["differences"][f"{OURS} minus nanogcg 24"]["share_solved"]["value"]
+    assert gain == pytest.approx((solved[OURS] - solved["nanogcg 24"]) / len(targets))
