@@ -175,7 +175,7 @@ class Audit:
         return Finding(
             **{key: spec[key] for key in ("target", "optimizer", "seed")},
             prompt_length=m,
-            lengths=spec["prompt_length"] if isinstance(spec["prompt_length"], str) else None,
+            lengths=None if spec["prompt_length"] == m else str(spec["prompt_length"]),
             **{key: value for key, value in asdict(verification).items() if key != "dtype"},
             prompt=typed,
             output=said,

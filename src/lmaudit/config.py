@@ -22,7 +22,7 @@ from lmaudit.constraints import Only, Overlap
 from lmaudit.errors import InputError, invalid
 from lmaudit.model.load import ModelSpec
 from lmaudit.objectives import Likelihood, Membership, Naturalness, SecondModel, Term
-from lmaudit.optimizers import Arca, Auto, Imported, Optimizer
+from lmaudit.optimizers import Arca, Auto, Gcg, Imported, Optimizer
 from lmaudit.suggestions import did_you_mean
 
 
@@ -182,6 +182,16 @@ class AuditConfig(BaseModel):
             raise ValueError("each judge may be given once for the same text")
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError("each seed may be given once")
+        return self
+
+    @model_validator(mode="after")
+    def _replaces_what_is_there(self) -> Self:
+        for optimizer in self.optimizers:
+            if isinstance(optimizer, Gcg) and optimizer.n_replace > self.lengths[0]:
+                raise ValueError(
+                    f"{label_of(optimizer)}: n_replace must be at most the shortest prompt's length, "
+                    f"{self.lengths[0]}; got {optimizer.n_replace}"
+                )
         return self
 
     @model_validator(mode="after")

@@ -50,7 +50,8 @@ class Finding:
             everything before it, nats (None: nothing stands before it); ``margin``: its logit minus the best other one,
             below 0 when another token is the greedy choice; ``best``: of an output token, the text of the greedy choice
             where that is another one, else None. Empty in studies of releases that kept none.
-        lengths: the lengths of prompts that were searched, e.g. ``1..8``, where these were several; else None.
+        lengths: the length of the prompts that were searched, where the one that was found has another: a range such as
+            ``1..8``, or the length from which tokens were left out; else None.
     """
 
     target: str | None
@@ -80,6 +81,13 @@ class Finding:
     settings: Mapping[str, Any] = field(default_factory=dict)
     tokens: tuple[Mapping[str, Any], ...] = ()
     lengths: str | None = None
+
+    @property
+    def searched_length(self) -> int | str:
+        """m, tokens of the prompts that were searched; a range such as ``1..8`` where these were several."""
+        if self.lengths is None:
+            return self.prompt_length
+        return int(self.lengths) if self.lengths.isdecimal() else self.lengths
 
     @property
     def output_length(self) -> int:

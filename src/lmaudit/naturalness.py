@@ -86,7 +86,7 @@ class PromptNaturalness:
         run_id: of the search that found it.
         prompt: what a person types, fixed prefix included.
         optimizer: label of the search.
-        prompt_length: m, searched tokens of the audited model.
+        prompt_length: m, tokens of the audited model that were searched; a range such as ``1..8`` where m was searched.
         settings: in which the searches of a grid differ, besides the length.
         n_tokens: of the prompt in the second model's vocabulary, those that are counted.
         logprob_per_token: mean log p of these, nats; None: `missing` says why.
@@ -96,7 +96,7 @@ class PromptNaturalness:
     run_id: int
     prompt: str
     optimizer: str
-    prompt_length: int
+    prompt_length: int | str
     settings: Mapping[str, Any]
     n_tokens: int
     logprob_per_token: float | None
@@ -125,7 +125,7 @@ class OfLength:
 
     optimizer: str
     settings: Mapping[str, Any]
-    prompt_length: int
+    prompt_length: int | str
     n_searches: int
     n: int
     n_missing: int
@@ -205,7 +205,7 @@ def measure_naturalness(
             known |= records
             if on_progress is not None:
                 on_progress("measured", start + len(part), len(left))
-        ended = Counter(group_of(f.optimizer, f.settings, f.prompt_length) for f in all_findings(mine).values())
+        ended = Counter(group_of(f.optimizer, f.settings, f.searched_length) for f in all_findings(mine).values())
     prompts = tuple(_of(run_id, finding, known[run_id]) for run_id, finding in findings.items())
     written = human_log_perplexity(model, human, [prompt.n_tokens for prompt in prompts])
     return StudyNaturalness(model.name, identity, bool(model.vocabulary.leading_ids), prompts, ended, written)
@@ -232,11 +232,11 @@ def human_log_perplexity(model: LanguageModel, texts: Sequence[str], n_counted: 
     return total / n if n else None
 
 
-Group = tuple[str, str, int]
+Group = tuple[str, str, int | str]
 """Optimiser, settings as JSON without the prompt length, and prompt length."""
 
 
-def group_of(optimizer: str, settings: Mapping[str, Any], prompt_length: int) -> Group:
+def group_of(optimizer: str, settings: Mapping[str, Any], prompt_length: int | str) -> Group:
     """The group of searches whose prompts are summed up together."""
     others = {name: value for name, value in settings.items() if name != "prompt_length"}
     return optimizer, canonical_json(others), prompt_length
@@ -277,7 +277,7 @@ def _of(run_id: int, finding: Finding, record: Mapping[str, Any]) -> PromptNatur
         run_id=run_id,
         prompt=finding.prompt,
         optimizer=finding.optimizer,
-        prompt_length=finding.prompt_length,
+        prompt_length=finding.searched_length,
         settings={name: value for name, value in finding.settings.items() if name != "prompt_length"},
         n_tokens=record["n_tokens"],
         logprob_per_token=record["logprob_per_token"],
@@ -287,14 +287,14 @@ def _of(run_id: int, finding: Finding, record: Mapping[str, Any]) -> PromptNatur
 
 def by_length(found: StudyNaturalness) -> list[OfLength]:
     """Mean log-perplexity by optimiser, setting and prompt length, in this order; lengths ascend."""
-    groups: dict[tuple[str, str], dict[int, list[PromptNaturalness]]] = defaultdict(lambda: defaultdict(list))
+    groups: dict[tuple[str, str], dict[int | str, list[PromptNaturalness]]] = defaultdict(lambda: defaultdict(list))
     for prompt in found.prompts:
         optimizer, settings, length = group_of(prompt.optimizer, prompt.settings, prompt.prompt_length)
         groups[optimizer, settings][length].append(prompt)
     rows = [
         _of_length(alike, found.n_searches[*group, length])
         for group, lengths in groups.items()
-        for length, alike in sorted(lengths.items())
+        for length, alike in sorted(lengths.items(), key=lambda one: (isinstance(one[0], str), one[0]))
     ]
     return [replace(row, on_front=not any(_dominates(other, row) for other in rows)) for row in rows]
 

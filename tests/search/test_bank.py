@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from safetensors import SafetensorError
 
 from lmaudit.frame import Frame, Setting
 from lmaudit.model.huggingface import Block
@@ -166,6 +167,25 @@ class TestBanks:
         self.get(banks, model, n_tokens=BUDGET + 3)
         assert banks.n_built == 4
 
+    def test_a_full_disk_costs_nothing_but_the_time(self, model, tmp_path, monkeypatch):
+        def full(*_):
+            raise SafetensorError("I/O error: No space left on device")
+
+        monkeypatch.setattr("safetensors.torch.save_file", full)
+        assert len(self.get(Banks(model, tmp_path), model))
+        assert not list(tmp_path.glob("*.safetensors"))
+
+    def test_what_is_there_is_read_without_writing(self, model, tmp_path, monkeypatch):
+        self.get(Banks(model, tmp_path), model)
+
+        def locked(_):
+            raise OSError("read-only file system")
+
+        monkeypatch.setattr("lmaudit.search.bank.exclusive_scratch", locked)
+        later = Banks(model, tmp_path)
+        self.get(later, model)
+        assert later.n_built == 0
+
     def test_a_folder_that_cannot_be_written_costs_nothing_but_the_time(self, model, tmp_path):
         (tmp_path / "file").write_text("no folder")
         banks = Banks(model, tmp_path / "file" / "banks")
@@ -192,3 +212,20 @@ def test_a_model_without_a_plain_output_layer_is_searched_without(model, monkeyp
     (answer,) = Evaluator(model).evaluate([(problem(model, "cat"), Recall(3, BUDGET))])
     assert isinstance(answer, Recollection)
     assert answer.rows.shape == (0, 4)
+
+
+def test_prompts_at_which_the_model_overflows_are_left_out():
+    model = tiny_model("llama", seed=1)
+    with torch.no_grad():
+        model.module.get_input_embeddings().weight[9] = float("nan")
+    bank = build(model, frame_of(model), model.vocabulary.usable, 3_000)
+    assert len(bank)
+    assert not (bank.prompts == 9).any()
+    assert bank.logprobs(model, 7).isfinite().all()
+
+
+def test_texts_fit_into_the_context_window():
+    small = tiny_model("gpt2", seed=1)
+    n_prompt = small.context_window - 3
+    bank = build(small, frame_of(small, n_prompt), small.vocabulary.usable, 1)
+    assert bank.prompts.shape[1] == n_prompt

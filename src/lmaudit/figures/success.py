@@ -54,11 +54,11 @@ def success_table(findings: Sequence[Finding], level: str = "ids") -> list[Succe
     if level not in LEVELS:
         raise InputError(f"level: expected one of {', '.join(LEVELS)}, got {level!r}")
     optimizers = list(dict.fromkeys(f.optimizer for f in findings))
-    findings = [f for f in findings if f.lengths is None]
+    findings = [f for f in findings if isinstance(f.searched_length, int)]
     reached = {(settings_of(f), f.target) for f in findings if f.holds(level)}
     cells: dict[tuple[Kind, Settings, int, int, int], list[Finding]] = defaultdict(list)
     for f in findings:
-        lengths = f.output_length, f.prompt_length
+        lengths = f.output_length, int(f.searched_length)
         cells[kind_of(f.target), settings_of(f), *lengths, optimizers.index(f.optimizer)].append(f)
     rows = []
     for (kind, settings, n, m, optimizer), ends in sorted(cells.items(), key=lambda cell: _order(*cell[0])):

@@ -257,6 +257,9 @@ class LanguageModel:
             temperature: of each draw, > 0.
             allowed: ``(V,)`` bool.
             random: what the draws follow.
+
+        Raises:
+            ModelError: there is nothing to draw from, e.g. because the model overflows.
         """
         lead = torch.tensor(self.vocabulary.leading_ids, dtype=torch.long, device=self.device).expand(len(starts), -1)
         fed = torch.cat((lead, starts), dim=1)
@@ -270,7 +273,12 @@ class LanguageModel:
         )
         with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
             torch.manual_seed(int(torch.randint(2**31, (), generator=random)))  # the library draws from the global one
-            texts = self.module.generate(fed, attention_mask=torch.ones_like(fed), generation_config=config)
+            try:
+                texts = self.module.generate(fed, attention_mask=torch.ones_like(fed), generation_config=config)
+            except RuntimeError as error:
+                if _is_out_of_memory(error):
+                    raise
+                raise ModelError(f"{self.name} gives no distributions to draw from: {error}") from error
         written: Tensor = texts[:, lead.shape[1] :]
         return written
 

@@ -14,6 +14,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
+from lmaudit.errors import ModelError
 from lmaudit.optimizers.coordinate import Count, Label, seeded
 from lmaudit.search.query import Checkpoint, Evaluation, Query, Search, score, slopes
 from lmaudit.search.space import Space
@@ -57,7 +58,10 @@ class Pez(BaseModel):
         n_evaluated = resume.sweep if resume else 0
         while n_evaluated < self.n_steps:
             start = space.start(seeded(seed, n_evaluated))
-            found, n_new = yield from self._descend(projection, start, self.n_steps - n_evaluated)
+            try:
+                found, n_new = yield from self._descend(projection, start, self.n_steps - n_evaluated)
+            except ModelError:  # a prompt at which the model overflows: another start may never come there
+                found, n_new = None, 1
             if found is not None:
                 return found
             n_evaluated += n_new

@@ -48,7 +48,7 @@ class Rising:
             inner = None
             if place < (first, 0):  # an optimiser need not keep anything, but a length that is done stays done
                 yield Checkpoint(first, 0, own.start(seeded(own_seed))[None])
-            elif resume and place > (first, 0):
+            elif resume and (place > (first, 0) or resume.n_starts):  # at (first, 0) it may have looked at starts
                 inner = replace(resume, sweep=resume.sweep - first)
             search = with_passes(self.optimizer, n_passes).search(own, own_seed, inner)
             found, place = yield from _counted_on(search, first)

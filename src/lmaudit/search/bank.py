@@ -15,11 +15,14 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor
 
 from lmaudit.frame import Frame
@@ -34,6 +37,8 @@ _FLATTENED = 2.5  # temperature of the last tokens: likely ones and unlikely one
 _TEXT_TEMPERATURE = 1.1
 _WINDOWS = 12  # beginnings that one text gives
 _AT_ONCE = 16  # beginnings of one pass
+_TEXTS_AT_ONCE = 256
+_BANK_BYTES = 2**30
 _MEMORY_BYTES = 2**30
 _DISK_BYTES = 4 * 2**30
 
@@ -96,9 +101,11 @@ def build(model: LanguageModel, frame: Frame, allowed: Tensor, n_tokens: int, se
         model: of which.
         frame: what stands around the prompts, and their length m; its output does not matter.
         allowed: ``(V,)`` bool, tokens that its prompts are made of.
-        n_tokens: tokens through the model that it may cost, roughly: beginnings are whole.
+        n_tokens: tokens through the model that it may cost, roughly: beginnings are whole. Where the states of so many
+            prompts would take more than a gigabyte, fewer.
         seed: of its random draws.
     """
+    n_tokens = min(n_tokens, _BANK_BYTES // (model.embeddings.shape[1] * model.embeddings.element_size()))
     return _Builder(model, replace(frame, n_output=1), allowed, n_tokens, torch.Generator().manual_seed(seed)).bank()
 
 
@@ -130,12 +137,19 @@ class _Builder:
     @property
     def n_texts(self) -> int:
         """Texts that the beginnings are taken out of."""
-        return max(1, self.n_tokens // (_WINDOWS * self.per_beginning + self.n_written)) if self.n_first else 0
+        return max(1, self.n_tokens // (self.n_windows * self.per_beginning + self.n_written)) if self.n_first else 0
 
     @property
     def n_written(self) -> int:
-        """Tokens of a text that the model writes."""
-        return _WINDOWS + self.n_first - 1
+        """Tokens of a text that the model writes, as far as its context window leaves room for them."""
+        wanted = _WINDOWS + self.n_first - 1
+        room = (self.model.context_window or wanted + 1) - len(self.model.vocabulary.leading_ids) - 1
+        return max(self.n_first, min(wanted, room))
+
+    @property
+    def n_windows(self) -> int:
+        """Beginnings that one text gives."""
+        return self.n_written - self.n_first + 1
 
     def bank(self) -> Bank:
         """The bank itself.
@@ -150,6 +164,8 @@ class _Builder:
             rows = self.frame.expand(torch.cat((prompts, prompts[:, :1]), dim=1))  # any output: it is never fed
             parts.append((prompts, *self.model.states(Block(rows, at, (rows.shape[1] - 1,)))))
         prompts, states, normalizers, greedy = (torch.cat(tensors) for tensors in zip(*parts, strict=True))
+        finite = normalizers.isfinite() & states.isfinite().all(1)  # elsewhere the model overflows
+        prompts, states, normalizers, greedy = (t[finite] for t in (prompts, states, normalizers, greedy))
         cost = len(beginnings) * self.per_beginning + self.n_texts * self.n_written
         return Bank(prompts, states, normalizers, greedy, cost)
 
@@ -162,7 +178,10 @@ class _Builder:
         if not self.n_first:
             return tokens.new_zeros(1, 0)
         starts = tokens[torch.randint(len(tokens), (self.n_texts, 1), generator=self.random).to(tokens.device)]
-        texts = self.model.sample(starts, self.n_written, _TEXT_TEMPERATURE, self.allowed, self.random)
+        write = partial(self.model.sample, n_tokens=self.n_written, temperature=_TEXT_TEMPERATURE)
+        texts = torch.cat(
+            [write(some, allowed=self.allowed, random=self.random) for some in torch.split(starts, _TEXTS_AT_ONCE)]
+        )
         return texts[:, 1:].unfold(1, self.n_first, 1).reshape(-1, self.n_first)
 
     def _with_last_tokens(self, beginnings: Tensor) -> Tensor:
@@ -235,10 +254,11 @@ class Banks:
         return hashlib.sha256(canonical_json(what).encode()).hexdigest()[:32]
 
     def _stored(self, name: str, frame: Frame, allowed: Tensor, n_tokens: int) -> Bank:
-        found = None
         if self.folder is None:
             return self._built(frame, allowed, n_tokens)
         place = self._place(self.folder, name)
+        if (found := _read(place, self.model.device)) is not None:  # without the lock: the folder may be read-only
+            return found
         try:
             with exclusive_scratch(place) as scratch:  # two audits that start together build it once
                 found = _read(place, self.model.device)
@@ -247,7 +267,10 @@ class Banks:
                     _write(found, scratch / place.name)
                     (scratch / place.name).replace(place)
                     _make_room(self.folder, place)
-        except OSError:  # a full disk, a folder that cannot be written: what it was for is there all the same
+        except (
+            OSError,
+            SafetensorError,
+        ):  # a full disk, a folder that cannot be written: the bank is here
             found = found or self._built(frame, allowed, n_tokens)
         return found
 
@@ -271,7 +294,7 @@ def _write(bank: Bank, place: Path) -> None:
 
 def _read(place: Path, device: torch.device) -> Bank | None:
     """The bank of a file; None: there is none, or it is not what was written."""
-    from safetensors import SafetensorError, safe_open
+    from safetensors import safe_open
 
     try:
         with safe_open(place, framework="pt") as file:
@@ -281,7 +304,8 @@ def _read(place: Path, device: torch.device) -> Bank | None:
         return None
     if said.get("sha256") != _digest(tensors):
         return None
-    place.touch()  # `_make_room` lets the ones go that were not used for the longest time
+    with suppress(OSError):  # a folder that may only be read
+        place.touch()  # `_make_room` lets the ones go that were not used for the longest time
     return Bank(**{name: tensor.to(device) for name, tensor in tensors.items()}, n_tokens=int(said["n_tokens"]))
 
 
