@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from lmaudit.model.huggingface import LanguageModel
@@ -31,7 +32,7 @@ def _of(own: Sequence[Result], second: LanguageModel, human: Sequence[str]) -> d
     behind = len(second.vocabulary.leading_ids) or 1
     written = human_log_perplexity(second, human, [len(second.vocabulary.encode_typed(t)) - behind for t in typed])
     gap = None if estimate.value is None or written is None else round(estimate.value - written, 3)
-    rounded = {name: value and round(value, 3) for name, value in vars(estimate).items()}
+    rounded = {name: value and round(value, 3) for name, value in asdict(estimate).items()}
     return {
         **{name: getattr(own[0], name) for name in ("model", "half", "prompt_length", "n_sweeps", "variant")},
         "n_searches": len(own),

@@ -15,6 +15,7 @@ from lmaudit.errors import InputError
 from lmaudit.frame import Setting
 from lmaudit.model.huggingface import LanguageModel
 from lmaudit.model.load import ModelSpec, load_model
+from lmaudit.naturalness import logprob_per_token
 from lmaudit.optimizers import Arca, Auto
 from lmaudit.search.drive import Driver, Finished
 from lmaudit.search.evaluate import Evaluator
@@ -25,6 +26,7 @@ from paths import needs_data
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))  # scripts there find their parts beside them
 
 import search_quality
+from yardstick import naturalness
 from yardstick.records import Result, append, read
 from yardstick.searches import Bench, Conditions, Searching
 from yardstick.summary import NOT_REACHED, summaries
@@ -313,3 +315,23 @@ def test_the_mean_over_seeds_is_what_targets_are_paired_by() -> None:
     assert numbers["solved_ratio"]["100"]["value"] == pytest.approx(3.0)
     assert numbers["solved_difference"]["100"]["value"] == pytest.approx((1.5 - 0.5) / 2)
     assert numbers["equal_success_at"]["value"] == pytest.approx(0.3)
+
+
+def test_how_natural_prompts_are_stands_beside_human_text() -> None:
+    human = ["the cat sat on the mat", "the men said"]
+    second = tiny_model("llama", seed=7)
+    found = [replace(r, typed=text, ids=True) for r, text in zip(made("auto", [1, 2, 3]), PROMPTS, strict=True)]
+    (row,) = naturalness.of_variants(
+        [*found, *made("auto", [None])], second, ["the cat sat on the mat", "the men said"]
+    )
+    expected = [-value for value in logprob_per_token(second, PROMPTS) if value is not None]
+    assert (row["n_found"], row["n_searches"]) == (3, 4)
+    assert row["log_perplexity"]["value"] == pytest.approx(sum(expected) / 3, abs=1e-3)
+    assert row["gap"] == pytest.approx(row["log_perplexity"]["value"] - row["human"], abs=2e-3)
+    assert "3 of 4 found" in naturalness.as_text([row])
+    (nothing,) = naturalness.of_variants(made("auto", [None]), second, [])
+    assert (nothing["gap"], nothing["log_perplexity"]["value"]) == (None, None)
+    assert "0 of 1 found: -" in naturalness.as_text([nothing])
+
+
+PROMPTS = ("the cat sat", "on the mat", "men said the")

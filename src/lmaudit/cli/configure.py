@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lmaudit.store import Study
 
 _RESTARTS = 10
-# At this weight --natural finds prompts nearly as often, and they are clearly more natural (docs/results.md).
+# A start, no optimum: what --natural was worth with it so far stands in docs/results.md.
 _NATURAL_WEIGHT = 0.3
 
 _OPTIMIZER_FIELDS = {
