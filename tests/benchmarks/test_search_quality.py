@@ -321,9 +321,7 @@ def test_how_natural_prompts_are_stands_beside_human_text() -> None:
     human = ["the cat sat on the mat", "the men said"]
     second = tiny_model("llama", seed=7)
     found = [replace(r, typed=text, ids=True) for r, text in zip(made("auto", [1, 2, 3]), PROMPTS, strict=True)]
-    (row,) = naturalness.of_variants(
-        [*found, *made("auto", [None])], second, ["the cat sat on the mat", "the men said"]
-    )
+    (row,) = naturalness.of_variants([*found, *made("auto", [None])], second, human)
     expected = [-value for value in logprob_per_token(second, PROMPTS) if value is not None]
     assert (row["n_found"], row["n_searches"]) == (3, 4)
     assert row["log_perplexity"]["value"] == pytest.approx(sum(expected) / 3, abs=1e-3)
