@@ -1,6 +1,6 @@
 """The default search: short climbs from the most promising prompts of a bank, with candidates of several sources.
 
-What it does otherwise than ARCA, each part of which docs/results.md switches off in turn: it starts from what is known
+What it does otherwise than ARCA, each part of which a setting switches off: it starts from what is known
 of thousands of prompts instead of from random ones; it leaves a prompt as soon as a sweep brings nothing; four
 gradients instead of 32, and few candidates of several sources instead of many of one; the token that is there stays in
 the running; and any row that solves the problem, alone as in its batch, ends the search.

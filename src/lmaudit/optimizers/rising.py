@@ -48,7 +48,7 @@ class Rising:
             inner = None
             if place < (first, 0):  # an optimiser need not keep anything, but a length that is done stays done
                 yield Checkpoint(first, 0, own.start(seeded(own_seed))[None])
-            elif resume and (place > (first, 0) or resume.n_starts):  # at (first, 0) it may have looked at starts
+            elif resume and (place > (first, 0) or _has_begun(resume, n_prompt, space)):
                 inner = replace(resume, sweep=resume.sweep - first)
             search = with_passes(self.optimizer, n_passes).search(own, own_seed, inner)
             found, place = yield from _counted_on(search, first)
@@ -56,6 +56,11 @@ class Rising:
                 return found
             resume = None
         return None
+
+
+def _has_begun(checkpoint: Checkpoint, n_prompt: int, space: Space) -> bool:
+    """Whether a checkpoint before the first pass stands behind the starts of this length, not behind another."""
+    return checkpoint.n_starts > 0 and checkpoint.rows.shape[1] == n_prompt + len(space.output)
 
 
 def shares(lengths: range, optimizer: Any) -> Iterator[tuple[int, int, int]]:
