@@ -58,6 +58,12 @@ def test_average_and_normalised_rates_by_hand():
     }
 
 
+def test_a_prompt_that_lost_tokens_counts_where_it_was_searched():
+    ends = [finding(m=3), replace(finding(m=2), lengths="3"), finding(m=3, solved=False)]
+    rows = [row for row in success_table(ends) if row.measure == "average"]
+    assert [(row.prompt_length, row.rate.n_successes, row.rate.n) for row in rows] == [(3, 2, 3)]
+
+
 def test_searches_of_several_lengths_are_at_no_point_of_a_curve():
     ends = [finding(m=2), replace(finding(m=3), lengths="1..4"), replace(finding(solved=False), lengths="1..4")]
     assert success_table(ends) == success_table(ends[:1])

@@ -165,3 +165,9 @@ def test_an_output_cannot_be_as_long_as_prompts_of_several_lengths():
 
 def test_labels_stay_those_of_the_optimiser(model):
     assert label_of(OPTIMIZERS["arca"]) == prepare(model, OPTIMIZERS["arca"])[1].optimizer.name == "arca"
+
+
+def test_substitutions_that_the_shortest_prompt_has_no_room_for_are_refused_before_any_search():
+    with pytest.raises(InputError, match=r"gcg: n_replace must be at most the shortest prompt's length, 1; got 2"):
+        make_config(model={"name": "t"}, targets=("cat",), prompt_length="1..3", optimizers=(Gcg(n_replace=2),))
+    make_config(model={"name": "t"}, targets=("cat",), prompt_length="2..3", optimizers=(Gcg(n_replace=2),))
