@@ -30,7 +30,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("family", ["qwen2", "gemma"])  # without and with a token in front
 def test_both_search_the_same_problems_within_the_same_budget(tmp_path: Path, family: str) -> None:
     folder = save_tiny_model(tmp_path / "tiny", family)
-    targets = ("cat", " pig", " is", "cat on", " Donald on mat")
+    targets = ("cat", " pig", " is", " Donald on mat")
     options = ("--tokens", str(BUDGET), "--width", "24", "--settings", SETTINGS, "--json")
     done = run(*targets, "--model", str(folder), *options)
     assert done.returncode == 0, done.stderr[-2000:]

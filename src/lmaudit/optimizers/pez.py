@@ -25,6 +25,9 @@ _SHORTLIST = 32  # tokens whose distance is measured in float32, however coarse 
 class Pez(BaseModel):
     """Follow gradients with a continuous prompt, and look at the tokens that are nearest to it.
 
+    Measured once, on smollm2 in bfloat16 with prompts of three tokens: 10 of 16 easy targets of one or two tokens were
+    solved within 2,200 tokens through the model each. Other settings, seeds and optimisers were not compared there.
+
     Attributes:
         label: what it is called in results, to tell variants apart; '' for its name.
         n_steps: prompts that are evaluated before a search fails. Updates that come to no new prompt cost nothing and
