@@ -1,7 +1,8 @@
 """A local causal language model of the transformers library: the only file that runs one.
 
-Three questions are answered, each for many rows at once: how likely are these tokens (`score`), in which direction of
-the embedding does that grow (`gradient`), and what comes next (`next_logprobs`, `generate`). Weights are frozen; no
+Questions are answered for many rows at once: how likely are these tokens (`score`), in which direction of the embedding
+does that grow (`gradient`), what comes next (`next_logprobs`, `generate`, `sample`), and what does the output layer read
+there (`states`). Weights are frozen; no
 gradient of a weight is ever built; logits exist only at positions that are read; the last output token is never fed.
 """
 
@@ -172,7 +173,7 @@ class LanguageModel:
                 f"{window}; shorten the prompt, the prefix or the target"
             )
 
-    # ── the three questions ───────────────────────────────────────────────────────────────────────────
+    # ── the questions ───────────────────────────────────────────────────────────────────────────
 
     @torch.no_grad()
     def score(self, block: Block) -> TokenScores:
