@@ -1,9 +1,9 @@
 """A local causal language model of the transformers library: the only file that runs one.
 
 Questions are answered for many rows at once: how likely are these tokens (`score`), in which direction of the embedding
-does that grow (`gradient`), what comes next (`next_logprobs`, `generate`, `sample`), and what does the output layer read
-there (`states`). Weights are frozen; no
-gradient of a weight is ever built; logits exist only at positions that are read; the last output token is never fed.
+does that grow (`gradient`), what comes next (`next_logprobs`, `generate`, `sample`), and what the output layer reads
+there (`states`). Weights are frozen; no gradient of a weight is ever built; logits exist only at positions that are
+read; the last output token is never fed.
 """
 
 from __future__ import annotations
