@@ -15,7 +15,7 @@ from lmaudit.config import make_config, objective_terms
 from lmaudit.errors import LmauditError
 from lmaudit.model.huggingface import LanguageModel
 from lmaudit.optimizers import Arca
-from lmaudit.search.bank import Banks
+from lmaudit.search.banks import Banks
 from lmaudit.search.drive import Driver, Finished, Status, Task
 from lmaudit.search.evaluate import Evaluator, Problem
 from lmaudit.search.verify import verify

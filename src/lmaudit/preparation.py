@@ -14,7 +14,7 @@ from lmaudit.objectives.membership import TokenTerm
 from lmaudit.packaged import cache_directory
 from lmaudit.plan import Plan
 from lmaudit.records import environment
-from lmaudit.search.bank import Banks
+from lmaudit.search.banks import Banks
 from lmaudit.search.drive import Finished, Task
 from lmaudit.search.evaluate import Evaluator
 from lmaudit.shelf import Shelf

@@ -8,7 +8,8 @@ from safetensors import SafetensorError
 
 from lmaudit.frame import Frame, Setting
 from lmaudit.model.huggingface import Block
-from lmaudit.search.bank import Bank, Banks, build
+from lmaudit.search.bank import Bank, build
+from lmaudit.search.banks import Banks
 from lmaudit.search.evaluate import Evaluator
 from lmaudit.search.query import Recall, Recollection
 from lmaudit.testing.contract import problem
@@ -157,8 +158,8 @@ class TestBanks:
 
     def test_memory_and_disk_are_bounded(self, model, tmp_path, monkeypatch):
         size = self.get(Banks(model), model).n_bytes
-        monkeypatch.setattr("lmaudit.search.bank._MEMORY_BYTES", int(1.5 * size))
-        monkeypatch.setattr("lmaudit.search.bank._DISK_BYTES", int(2.7 * size))
+        monkeypatch.setattr("lmaudit.search.banks._MEMORY_BYTES", int(1.5 * size))
+        monkeypatch.setattr("lmaudit.search.banks._DISK_BYTES", int(2.7 * size))
         banks = Banks(model, tmp_path)
         for n_tokens in (BUDGET, BUDGET + 1, BUDGET + 2, BUDGET + 3):
             self.get(banks, model, n_tokens=n_tokens)
@@ -181,7 +182,7 @@ class TestBanks:
         def locked(_):
             raise OSError("read-only file system")
 
-        monkeypatch.setattr("lmaudit.search.bank.exclusive_scratch", locked)
+        monkeypatch.setattr("lmaudit.search.banks.exclusive_scratch", locked)
         later = Banks(model, tmp_path)
         self.get(later, model)
         assert later.n_built == 0

@@ -298,14 +298,17 @@ class LanguageModel:
         states, normalizers, greedy = (torch.cat(tensors) for tensors in zip(*parts, strict=True))
         return states, normalizers, greedy
 
-    def logits(self, states: Tensor, token: int) -> Tensor:
-        """``(B,)`` float32: the logit of one token at each of `states` ``(B, D)``.
+    @torch.no_grad()
+    def logits(self, states: Tensor, tokens: Sequence[int] | None = None) -> Tensor:
+        """``(B, k)`` float32: logits at each of `states` ``(B, D)``, of some tokens; None: of all.
 
         Raises:
             ModelError: as `states`.
         """
         weight, bias = self.output_layer
-        return self._capped((states @ weight[token]).float() + (0 if bias is None else bias[token].float()))
+        if tokens is not None:
+            weight, bias = weight[list(tokens)], None if bias is None else bias[list(tokens)]
+        return self._capped((states @ weight.T).float() + (0 if bias is None else bias.float()))
 
     def _capped(self, logits: Tensor) -> Tensor:
         cap = getattr(self.module.config.get_text_config(), "final_logit_softcapping", None)
@@ -351,7 +354,6 @@ class LanguageModel:
         return TokenScores.join(parts, lambda tensors: torch.cat(tensors, -1))
 
     def _states_chunk(self, block: Block) -> tuple[Tensor, Tensor, Tensor]:
-        weight, bias = self.output_layer
         fed, _, cache, offset = self._fed(block)
         read: list[Tensor] = []
         head = self.module.get_output_embeddings()
@@ -361,7 +363,7 @@ class LanguageModel:
         finally:
             hook.remove()
         states = read[-1]
-        plain = self._capped((states[:_COMPARED] @ weight.T).float() + (0 if bias is None else bias.float()))
+        plain = self.logits(states[:_COMPARED])
         scale = float((logits[:_COMPARED] * plain).sum() / (plain * plain).sum())  # some families multiply their logits
         return states * scale if abs(scale - 1) > _SCALED else states, logits.logsumexp(-1), logits.argmax(-1)
 

@@ -1,46 +1,45 @@
-"""A bank of prompts that all searches of a model look into before they ask it anything.
+"""A bank of prompts whose effect on the first output token is known for every token at once.
 
-For a beginning of m-1 tokens, the prompts that end in k different last tokens cost one token through the model each:
+Of m tokens, the prompts that end in k different last tokens cost one token through the model each:
 the beginning is shared. What the model made of each, its last hidden state, is kept; with it log p(o_1 | prompt) of
 every prompt is one matrix product for any output, and no pass at all. A bank depends on the model, on what stands
 around the prompts and on which tokens are allowed, but on no output: it is built once, kept on disk, and serves every
 target.
 
 Beginnings are taken out of texts that the model writes itself: they lead to more different first output tokens than
-random ones do, and natural ones are among them.
+random ones do, and natural ones are among them. What a prompt is worth to a bank is how much likelier it makes words
+than all prompts before it made them. A few prompts of every beginning show which beginnings are worth more of them,
+and which last tokens are: ` and` leads elsewhere behind every beginning, ` mammalian` to the same few tokens.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections import OrderedDict
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor
 
+from lmaudit.constraints import Only, kind_mask
 from lmaudit.frame import Frame
 from lmaudit.model.huggingface import Block, LanguageModel
-from lmaudit.packaged import exclusive_scratch
-from lmaudit.records import canonical_json
 from lmaudit.search.draws import drawn_places
 
-_VERSION = 1  # of how a bank is built: a change makes every stored one another's
-_N_LAST = 64  # last tokens of each beginning
+VERSION = 2
+"""Of how a bank is built: a change makes every stored one another's."""
+
+_N_LAST = 16  # last tokens of every beginning
+_N_MORE = 112  # last tokens of those that turn out to be worth it
+_SHARE_MORE = 0.2  # of the beginnings
 _FLATTENED = 2.5  # temperature of the last tokens: likely ones and unlikely ones
+_SHARPENED = 4  # power of what a last token was worth before
 _TEXT_TEMPERATURE = 1.1
 _WINDOWS = 12  # beginnings that one text gives
-_AT_ONCE = 16  # beginnings of one pass
+_ROWS_AT_ONCE = 1024
+_LOGITS_AT_ONCE = 2**25
 _TEXTS_AT_ONCE = 256
 _BANK_BYTES = 2**30
-_MEMORY_BYTES = 2**30
-_DISK_BYTES = 4 * 2**30
+_HOPELESS = -9.0  # log p that helps no search
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ class Bank:
 
     def logprobs(self, model: LanguageModel, token: int) -> Tensor:
         """``(R,)`` float32: log p(token | prompt) of every prompt."""
-        return model.logits(self.states, token) - self.normalizers
+        return model.logits(self.states, [token])[:, 0] - self.normalizers
 
     def best(self, model: LanguageModel, token: int, allowed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The prompts of allowed tokens, those behind which the model most likely says `token` first.
@@ -104,40 +103,89 @@ def build(model: LanguageModel, frame: Frame, allowed: Tensor, n_tokens: int, se
         n_tokens: tokens through the model that it may cost, roughly: beginnings are whole. Where the states of so many
             prompts would take more than a gigabyte, fewer.
         seed: of its random draws.
+
+    Raises:
+        ModelError: the model has no output layer that can be read.
     """
     n_tokens = min(n_tokens, _BANK_BYTES // (model.embeddings.shape[1] * model.embeddings.element_size()))
-    return _Builder(model, replace(frame, n_output=1), allowed, n_tokens, torch.Generator().manual_seed(seed)).bank()
+    random = torch.Generator().manual_seed(seed)
+    words = kind_mask(model.vocabulary, (Only.WORDS,)).to(model.device)
+    worth = Worth.for_outputs(words if words.any() else allowed)
+    builder = _Builder(model, replace(frame, n_output=1), allowed, random, worth)
+    beginnings = builder.beginnings(n_tokens)
+    gained = builder.add(beginnings, _N_LAST if builder.n_first else n_tokens)  # there is one empty beginning
+    best = beginnings[gained.topk(max(1, int(_SHARE_MORE * len(beginnings)))).indices]
+    if (n_more := builder.n_last((n_tokens - builder.n_tokens) // len(best))) > 0:
+        builder.add(best, n_more)
+    return builder.bank()
 
 
-@dataclass(frozen=True)
+@dataclass
+class Worth:
+    """How much likelier prompts make output tokens than all prompts before them, and what last tokens add to that.
+
+    Attributes:
+        best: ``(V,)`` float32, the largest log p of each output token so far, but at least what is of any use; 0 for
+            those that do not count.
+        gained: ``(V,)`` float32, what the prompts gained that end in each token, in nats over all output tokens.
+        n: ``(V,)`` float32, how many prompts end in it.
+    """
+
+    best: Tensor
+    gained: Tensor
+    n: Tensor
+
+    @classmethod
+    def for_outputs(cls, tokens: Tensor) -> Worth:
+        """Of no prompts yet, where first output tokens are those of `tokens` ``(V,)`` bool: no others count."""
+        zeros = torch.zeros(len(tokens), device=tokens.device)
+        return cls(zeros.where(~tokens, _HOPELESS), zeros, zeros.clone())
+
+    @property
+    def of_last_tokens(self) -> Tensor:
+        """``(V,)``, > 0: what a prompt that ends in each token gained, in units of the mean; 1 where none did yet."""
+        mean = self.gained.sum() / self.n.sum().clamp(min=1)
+        return (self.gained + mean) / (self.n + 1) / mean if mean > 0 else torch.ones_like(self.n)
+
+    def add(self, last: Tensor, logprobs: Tensor) -> Tensor:
+        """``(B,)``: what prompts that end in `last` ``(B,)`` gain, whose ``(B, V)`` log p are `logprobs`."""
+        likeliest, by = logprobs.nan_to_num(nan=-torch.inf).max(0)
+        gains = torch.zeros_like(last, dtype=torch.float32)
+        gains.index_add_(0, by, (likeliest - self.best).clamp(min=0))
+        self.best = torch.maximum(self.best, likeliest)
+        self.gained.index_add_(0, last, gains)
+        self.n.index_add_(0, last, torch.ones_like(gains))
+        return gains
+
+
+@dataclass
 class _Builder:
-    """How a bank comes about; the attributes are the arguments of `build`."""
+    """How a bank comes about.
+
+    Attributes:
+        model: of which.
+        frame: as `build` has it, with an output of one token.
+        allowed: ``(V,)`` bool.
+        random: of all draws.
+        worth: of what is there so far.
+    """
 
     model: LanguageModel
     frame: Frame
     allowed: Tensor
-    n_tokens: int
     random: torch.Generator
+    worth: Worth
+
+    def __post_init__(self) -> None:
+        _ = self.model.output_layer  # before anything else is done
+        self.n_tokens = 0  # through the model so far
+        self._parts: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
+        self._last: dict[tuple[int, ...], Tensor] = {}  # of each beginning
 
     @property
     def n_first(self) -> int:
         """Tokens of a beginning."""
         return self.frame.n_prompt - 1
-
-    @property
-    def n_last(self) -> int:
-        """Last tokens of a beginning; the empty one has all that the budget allows."""
-        return min(int(self.allowed.sum()), _N_LAST if self.n_first else self.n_tokens)
-
-    @property
-    def per_beginning(self) -> int:
-        """Tokens through the model for one beginning with all its last tokens."""
-        return self.n_first + self.n_last * (1 + len(self.frame.after))
-
-    @property
-    def n_texts(self) -> int:
-        """Texts that the beginnings are taken out of."""
-        return max(1, self.n_tokens // (self.n_windows * self.per_beginning + self.n_written)) if self.n_first else 0
 
     @property
     def n_written(self) -> int:
@@ -146,181 +194,81 @@ class _Builder:
         room = (self.model.context_window or wanted + 1) - len(self.model.vocabulary.leading_ids) - 1
         return max(self.n_first, min(wanted, room))
 
-    @property
-    def n_windows(self) -> int:
-        """Beginnings that one text gives."""
-        return self.n_written - self.n_first + 1
-
     def bank(self) -> Bank:
-        """The bank itself.
-
-        Raises:
-            ModelError: the model has no output layer that can be read.
-        """
-        _ = self.model.output_layer
-        beginnings, at, parts = self._beginnings(), self.frame.full_position(self.n_first), []
-        for some in torch.split(beginnings, _AT_ONCE):
-            prompts = self._with_last_tokens(some)
-            rows = self.frame.expand(torch.cat((prompts, prompts[:, :1]), dim=1))  # any output: it is never fed
-            parts.append((prompts, *self.model.states(Block(rows, at, (rows.shape[1] - 1,)))))
-        prompts, states, normalizers, greedy = (torch.cat(tensors) for tensors in zip(*parts, strict=True))
+        """All that was added."""
+        prompts, states, normalizers, greedy = (torch.cat(tensors) for tensors in zip(*self._parts, strict=True))
         finite = normalizers.isfinite() & states.isfinite().all(1)  # elsewhere the model overflows
-        prompts, states, normalizers, greedy = (t[finite] for t in (prompts, states, normalizers, greedy))
-        cost = len(beginnings) * self.per_beginning + self.n_texts * self.n_written
-        return Bank(prompts, states, normalizers, greedy, cost)
+        return Bank(prompts[finite], states[finite], normalizers[finite], greedy[finite], self.n_tokens)
 
-    def _beginnings(self) -> Tensor:
-        """``(C, m-1)`` first tokens of prompts, taken out of texts of the model.
+    def beginnings(self, n_tokens: int) -> Tensor:
+        """``(C, m-1)`` first tokens of prompts, taken out of texts of the model, as many as the budget allows.
 
         The first token of a text is drawn uniformly, so that texts differ; it is in no beginning.
         """
         tokens = self.allowed.nonzero()[:, 0]
         if not self.n_first:
             return tokens.new_zeros(1, 0)
-        starts = tokens[torch.randint(len(tokens), (self.n_texts, 1), generator=self.random).to(tokens.device)]
+        n_windows = self.n_written - self.n_first + 1
+        of_each = self._cost(_N_LAST) + _SHARE_MORE * self._cost(_N_MORE) + self.n_written / n_windows
+        n = max(1, int((n_tokens - self.n_written) / of_each))
+        n_texts = -(-n // n_windows)
+        starts = tokens[torch.randint(len(tokens), (n_texts, 1), generator=self.random).to(tokens.device)]
         write = partial(self.model.sample, n_tokens=self.n_written, temperature=_TEXT_TEMPERATURE)
         texts = torch.cat(
             [write(some, allowed=self.allowed, random=self.random) for some in torch.split(starts, _TEXTS_AT_ONCE)]
         )
-        return texts[:, 1:].unfold(1, self.n_first, 1).reshape(-1, self.n_first)
+        self.n_tokens += n_texts * self.n_written
+        windows = texts[:, 1:].unfold(1, self.n_first, 1).reshape(-1, self.n_first).unique(dim=0)
+        return windows[torch.randperm(len(windows), generator=self.random)[:n].to(windows.device)]
 
-    def _with_last_tokens(self, beginnings: Tensor) -> Tensor:
-        """``(C · n_last, m)``: every beginning with different last tokens, drawn from what the model says next."""
+    def n_last(self, n_tokens: int) -> int:
+        """How many last tokens a beginning can have for so many tokens through the model; may be negative."""
+        return (n_tokens - self.n_first) // (1 + len(self.frame.after))
+
+    def _cost(self, n_last: int) -> int:
+        """Tokens through the model for one beginning with so many last tokens."""
+        return self.n_first + n_last * (1 + len(self.frame.after))
+
+    def add(self, beginnings: Tensor, n_last: int) -> Tensor:
+        """Add prompts with these beginnings ``(C, m-1)``, each with so many last tokens that it does not have yet.
+
+        Returns:
+            ``(C,)`` what each beginning gained. Of equals, the k-th sets a record with probability 1/k, so gains are
+            multiplied by how many prompts there are: they do not depend on the order.
+        """
+        gains = []
+        for some in torch.split(beginnings, max(1, _ROWS_AT_ONCE // n_last)):
+            last = self._last_tokens(some, n_last)
+            self.n_tokens += len(some) * self._cost(last.shape[1]) if last.shape[1] else 0  # all were there already
+            prompts = torch.cat((some.repeat_interleave(last.shape[1], dim=0), last.reshape(-1, 1)), dim=1)
+            gained = self._added(prompts).view(last.shape).sum(1) if len(prompts) else last.new_zeros(len(some))
+            gains.append(gained * sum(len(own) for own, *_ in self._parts))
+        return torch.cat(gains)
+
+    def _last_tokens(self, beginnings: Tensor, n: int) -> Tensor:
+        """``(C, k ≤ n)``: new last tokens of every beginning, drawn from what the model says next and their worth."""
         before = beginnings.new_tensor(self.frame.before).expand(len(beginnings), -1)
         prefixes = torch.cat((before, beginnings), dim=1)
         if prefixes.shape[1]:
             scores = self.model.next_logprobs(prefixes) / _FLATTENED
         else:  # there is nothing that a distribution could depend on
             scores = torch.zeros(1, len(self.allowed), device=self.model.device)
-        drawn = torch.stack([drawn_places(own, self.n_last, self.random) for own in scores[:, self.allowed]])
-        last = self.allowed.nonzero()[:, 0][drawn].reshape(-1, 1)
-        return torch.cat((beginnings.repeat_interleave(self.n_last, dim=0), last), dim=1)
+        scores = (scores + _SHARPENED * self.worth.of_last_tokens.log()).where(self.allowed, -torch.inf)
+        keys = list(map(tuple, beginnings.tolist()))
+        for own, key in zip(scores, keys, strict=True):
+            own[self._last.get(key, [])] = -torch.inf
+        n = min(n, int(scores.isfinite().sum(1).min()))
+        drawn = torch.stack([drawn_places(own, n, self.random) for own in scores])
+        for key, own in zip(keys, drawn, strict=True):
+            self._last[key] = torch.cat((self._last.get(key, own[:0]), own))
+        return drawn
 
-
-# ── keeping ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class Banks:
-    """Banks of one model: each is built when it is first asked for, and kept.
-
-    Args:
-        model: of which.
-        folder: where they are kept on disk, under a hash of all that decides what they hold; None: nowhere.
-
-    Attributes:
-        on_build: called with the tokens that a bank may cost, before it is built.
-        n_built: banks that this object had to build.
-        n_tokens: what that cost, in tokens through the model.
-    """
-
-    def __init__(self, model: LanguageModel, folder: Path | None = None) -> None:
-        self.model, self.folder = model, folder
-        self.on_build: Callable[[int], None] = lambda _: None
-        self.n_built = self.n_tokens = 0
-        self._kept: OrderedDict[str, Bank] = OrderedDict()
-
-    def get(self, frame: Frame, allowed: Tensor, n_tokens: int) -> Bank:
-        """The bank as `build` describes it, of prompts of `allowed` ``(V,)`` tokens."""
-        name = self.name(frame, allowed, n_tokens)
-        if name not in self._kept:
-            self._kept[name] = self._stored(name, frame, allowed, n_tokens)
-            while sum(bank.n_bytes for bank in self._kept.values()) > _MEMORY_BYTES and len(self._kept) > 1:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(name)
-        return self._kept[name]
-
-    def has(self, name: str) -> bool:
-        """Whether the bank of this name is there already."""
-        return name in self._kept or (self.folder is not None and self._place(self.folder, name).is_file())
-
-    @staticmethod
-    def _place(folder: Path, name: str) -> Path:
-        return folder / f"{name}.safetensors"
-
-    def name(self, frame: Frame, allowed: Tensor, n_tokens: int) -> str:
-        """A hash of everything that decides what the bank of `allowed` ``(V,)`` tokens holds."""
-        model = self.model
-        what: dict[str, Any] = {
-            "version": _VERSION,
-            "model": model.fingerprint(),
-            "dtype": str(model.dtype),
-            "device": model.device.type,
-            "before": frame.before,
-            "n_prompt": frame.n_prompt,
-            "after": frame.after,
-            "allowed": hashlib.sha256(allowed.cpu().numpy().tobytes()).hexdigest(),
-            "n_tokens": n_tokens,
-        }
-        return hashlib.sha256(canonical_json(what).encode()).hexdigest()[:32]
-
-    def _stored(self, name: str, frame: Frame, allowed: Tensor, n_tokens: int) -> Bank:
-        if self.folder is None:
-            return self._built(frame, allowed, n_tokens)
-        place = self._place(self.folder, name)
-        if (found := _read(place, self.model.device)) is not None:  # without the lock: the folder may be read-only
-            return found
-        try:
-            with exclusive_scratch(place) as scratch:  # two audits that start together build it once
-                found = _read(place, self.model.device)
-                if found is None:
-                    found = self._built(frame, allowed, n_tokens)
-                    _write(found, scratch / place.name)
-                    (scratch / place.name).replace(place)
-                    _make_room(self.folder, place)
-        except (
-            OSError,
-            SafetensorError,
-        ):  # a full disk, a folder that cannot be written: the bank is here
-            found = found or self._built(frame, allowed, n_tokens)
-        return found
-
-    def _built(self, frame: Frame, allowed: Tensor, n_tokens: int) -> Bank:
-        self.on_build(n_tokens)
-        bank = build(self.model, frame, allowed, n_tokens)
-        self.n_built += 1
-        self.n_tokens += bank.n_tokens
-        return bank
-
-
-_TENSORS = [field.name for field in fields(Bank) if field.name != "n_tokens"]
-
-
-def _write(bank: Bank, place: Path) -> None:
-    from safetensors.torch import save_file
-
-    tensors = {name: getattr(bank, name).cpu().contiguous() for name in _TENSORS}
-    save_file(tensors, place, {"n_tokens": str(bank.n_tokens), "sha256": _digest(tensors)})
-
-
-def _read(place: Path, device: torch.device) -> Bank | None:
-    """The bank of a file; None: there is none, or it is not what was written."""
-    from safetensors import safe_open
-
-    try:
-        with safe_open(place, framework="pt") as file:
-            tensors = {name: file.get_tensor(name) for name in _TENSORS}
-            said = file.metadata() or {}
-    except (OSError, SafetensorError):
-        return None
-    if said.get("sha256") != _digest(tensors):
-        return None
-    with suppress(OSError):  # a folder that may only be read
-        place.touch()  # `_make_room` lets the ones go that were not used for the longest time
-    return Bank(**{name: tensor.to(device) for name, tensor in tensors.items()}, n_tokens=int(said["n_tokens"]))
-
-
-def _digest(tensors: dict[str, Tensor]) -> str:
-    digest = hashlib.sha256()
-    for name in _TENSORS:
-        digest.update(tensors[name].contiguous().view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()
-
-
-def _make_room(folder: Path, newest: Path) -> None:
-    """Remove banks, the least recently used first, until the rest takes no more than there is room for."""
-    others = [place for place in folder.glob("*.safetensors") if place != newest]
-    room = _DISK_BYTES - newest.stat().st_size
-    for place in sorted(others, key=lambda place: place.stat().st_mtime, reverse=True):
-        room -= place.stat().st_size
-        if room < 0:
-            place.unlink()
+    def _added(self, prompts: Tensor) -> Tensor:
+        """``(B,)``: what each of these prompts ``(B, m)`` gains."""
+        rows = self.frame.expand(torch.cat((prompts, prompts[:, :1]), dim=1))  # any output: it is never fed
+        block = Block(rows, self.frame.full_position(self.n_first), (rows.shape[1] - 1,))
+        states, normalizers, greedy = self.model.states(block)
+        self._parts.append((prompts, states, normalizers, greedy))
+        n_at_once = max(1, _LOGITS_AT_ONCE // len(self.allowed))
+        parts = zip(*(t.split(n_at_once) for t in (prompts[:, -1], states, normalizers)), strict=True)
+        return torch.cat([self.worth.add(last, self.model.logits(of) - by[:, None]) for last, of, by in parts])

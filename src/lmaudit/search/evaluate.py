@@ -14,7 +14,7 @@ from lmaudit.errors import ModelError
 from lmaudit.model.huggingface import Block, LanguageModel
 from lmaudit.model.scores import TokenScores
 from lmaudit.objectives import Objective
-from lmaudit.search.bank import Banks
+from lmaudit.search.banks import Banks
 from lmaudit.search.query import (
     Continuation,
     Continue,
