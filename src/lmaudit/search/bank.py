@@ -218,8 +218,9 @@ class _Builder:
             [write(some, allowed=self.allowed, random=self.random) for some in torch.split(starts, _TEXTS_AT_ONCE)]
         )
         self.n_tokens += n_texts * self.n_written
-        windows = texts[:, 1:].unfold(1, self.n_first, 1).reshape(-1, self.n_first).unique(dim=0)
-        return windows[torch.randperm(len(windows), generator=self.random)[:n].to(windows.device)]
+        windows: Tensor = torch.unique(texts[:, 1:].unfold(1, self.n_first, 1).reshape(-1, self.n_first), dim=0)
+        order = torch.randperm(len(windows), generator=self.random)[:n]
+        return windows[order.to(windows.device)]
 
     def n_last(self, n_tokens: int) -> int:
         """How many last tokens a beginning can have for so many tokens through the model; may be negative."""
@@ -270,5 +271,5 @@ class _Builder:
         states, normalizers, greedy = self.model.states(block)
         self._parts.append((prompts, states, normalizers, greedy))
         n_at_once = max(1, _LOGITS_AT_ONCE // len(self.allowed))
-        parts = zip(*(t.split(n_at_once) for t in (prompts[:, -1], states, normalizers)), strict=True)
+        parts = zip(*(torch.split(t, n_at_once) for t in (prompts[:, -1], states, normalizers)), strict=True)
         return torch.cat([self.worth.add(last, self.model.logits(of) - by[:, None]) for last, of, by in parts])
