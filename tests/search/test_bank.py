@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 import torch
 from safetensors import SafetensorError
 
 from lmaudit.frame import Frame, Setting
 from lmaudit.model.huggingface import Block
-from lmaudit.search.bank import Bank, build
+from lmaudit.search.bank import Bank, Worth, build
 from lmaudit.search.banks import Banks
 from lmaudit.search.evaluate import Evaluator
 from lmaudit.search.query import Recall, Recollection
@@ -69,12 +71,65 @@ def test_prompts_are_different_allowed_and_near_the_budget(model, n_prompt, budg
         assert 0.4 * budget < bank.n_tokens <= budget
 
 
-def test_beginnings_share_a_pass_and_last_tokens_differ(model):
-    bank = build(model, frame_of(model), model.vocabulary.usable, BUDGET)
-    beginnings = [tuple(p[:-1]) for p in bank.prompts.tolist()]
-    assert len(set(beginnings)) < len(bank) / 10
-    first = [p[-1] for p in bank.prompts.tolist() if tuple(p[:-1]) == beginnings[0]][:64]
-    assert len(set(first)) == len(first)
+def test_beginnings_share_a_pass_and_no_prompt_comes_twice(model):
+    bank = build(model, frame_of(model), model.vocabulary.usable, 3_000)
+    prompts = list(map(tuple, bank.prompts.tolist()))
+    assert len({prompt[:-1] for prompt in prompts}) < len(bank) / 10
+    assert len(set(prompts)) == len(prompts)
+
+
+def test_one_beginning_in_five_gets_what_is_left_of_the_budget(model):
+    bank = build(model, frame_of(model), model.vocabulary.usable, 3_000)
+    sizes = Counter(prompt[:-1] for prompt in map(tuple, bank.prompts.tolist()))
+    usual = min(sizes.values())
+    more = [beginning for beginning, n in sizes.items() if n > usual]
+    assert usual == 16
+    assert len(more) == int(0.2 * len(sizes))
+    assert all(sizes[beginning] > 64 for beginning in more)
+
+
+def test_those_are_beginnings_that_lead_where_none_before_led(model):
+    """Counted anew from what the bank holds: the first 16 prompts of every beginning, in their order."""
+    bank = build(model, frame_of(model), model.vocabulary.usable, 3_000)
+    prompts = list(map(tuple, bank.prompts.tolist()))
+    sizes = Counter(prompt[:-1] for prompt in prompts)
+    n = 16 * len(sizes)
+    logprobs = torch.stack([bank.logprobs(model, token)[:n] for token in range(len(model.embeddings))], dim=1)
+    words = [i for i, text in enumerate(model.vocabulary.strings) if text[:1] == " " and text[1:].isalpha()]
+    best, gained, done = torch.full((len(words),), -9.0), Counter(), 0
+    for end in [*range(1024, n, 1024), n]:  # so many are looked at together
+        likeliest, by = logprobs[done:end, words].max(0)
+        for row, gain in zip(by.tolist(), (likeliest - best).clamp(min=0).tolist(), strict=True):
+            gained[prompts[done + row][:-1]] += gain * end
+        best, done = torch.maximum(best, likeliest), end
+    most = {beginning for beginning, _ in gained.most_common(int(0.2 * len(sizes)))}
+    more = {beginning for beginning, size in sizes.items() if size > 16}
+    assert len(most & more) >= 0.8 * len(more)  # equal logits may be ranked otherwise
+
+
+class TestWorth:
+    def worth(self) -> Worth:
+        return Worth.for_outputs(torch.tensor([True, True, True, False]))
+
+    def test_is_what_a_prompt_adds_to_the_likeliest_so_far(self):
+        worth = self.worth()
+        first = torch.tensor([[-2.0, -20.0, -4.0, -1.0], [-3.0, -8.0, -20.0, -0.1]])
+        assert worth.add(torch.tensor([1, 2]), first).tolist() == [(9 - 2) + (9 - 4), 9 - 8]
+        assert worth.add(torch.tensor([2]), torch.tensor([[-1.5, -10.0, -4.0, 0.0]])).tolist() == [0.5]
+        assert worth.best.tolist() == [-1.5, -8.0, -4.0, 0.0]
+
+    def test_last_tokens_are_worth_what_their_prompts_gained_and_a_mean_one_more(self):
+        worth = self.worth()
+        assert worth.of_last_tokens.tolist() == [1, 1, 1, 1]
+        worth.add(torch.tensor([1]), torch.tensor([[-3.0, -20.0, -20.0, -1.0]]))  # 6
+        worth.add(torch.tensor([2, 2]), torch.tensor([[-4.0, -20.0, -20.0, -1.0]] * 2))  # nothing
+        mean = 6 / 3
+        assert worth.of_last_tokens.tolist() == [1, (6 + mean) / 2 / mean, pytest.approx(1 / 3), 1]
+
+    def test_where_the_model_overflows_nothing_is_gained(self):
+        worth = self.worth()
+        gains = worth.add(torch.tensor([0, 1]), torch.tensor([[torch.nan] * 4, [-5.0, -9.0, -9.0, -9.0]]))
+        assert gains.tolist() == [0, 4]
 
 
 def test_the_same_is_built_again_and_another_seed_differs(model):
