@@ -71,6 +71,14 @@ def test_prompts_are_different_allowed_and_near_the_budget(model, n_prompt, budg
         assert 0.4 * budget < bank.n_tokens <= budget
 
 
+def test_a_suffix_is_paid_for_behind_every_last_token(model):
+    frame = frame_of(model, 1, suffix=" so it goes")
+    bank = build(model, frame, model.vocabulary.usable, 300)
+    assert len(frame.after) > 2
+    assert len(bank) == 300 // (1 + len(frame.after))
+    assert bank.n_tokens <= 300
+
+
 def test_beginnings_share_a_pass_and_no_prompt_comes_twice(model):
     bank = build(model, frame_of(model), model.vocabulary.usable, 3_000)
     prompts = list(map(tuple, bank.prompts.tolist()))
@@ -275,7 +283,8 @@ def test_prompts_at_which_the_model_overflows_are_left_out():
     with torch.no_grad():
         model.module.get_input_embeddings().weight[9] = float("nan")
     bank = build(model, frame_of(model), model.vocabulary.usable, 3_000)
-    assert len(bank)
+    assert bank.n_tokens > 0.8 * 3_000, "a beginning that overflows takes no other with it"
+    assert len(bank) > 0.7 * bank.n_tokens
     assert not (bank.prompts == 9).any()
     assert bank.logprobs(model, 7).isfinite().all()
 

@@ -113,7 +113,8 @@ def build(model: LanguageModel, frame: Frame, allowed: Tensor, n_tokens: int, se
     worth = Worth.for_outputs(words if words.any() else allowed)
     builder = _Builder(model, replace(frame, n_output=1), allowed, random, worth)
     beginnings = builder.beginnings(n_tokens)
-    gained = builder.add(beginnings, _N_LAST if builder.n_first else n_tokens)  # there is one empty beginning
+    n_last = _N_LAST if builder.n_first else max(1, builder.n_last(n_tokens))  # there is one empty beginning
+    gained = builder.add(beginnings, n_last)
     best = beginnings[gained.topk(max(1, int(_SHARE_MORE * len(beginnings)))).indices]
     if (n_more := builder.n_last((n_tokens - builder.n_tokens) // len(best))) > 0:
         builder.add(best, n_more)
@@ -251,7 +252,7 @@ class _Builder:
         before = beginnings.new_tensor(self.frame.before).expand(len(beginnings), -1)
         prefixes = torch.cat((before, beginnings), dim=1)
         if prefixes.shape[1]:
-            scores = self.model.next_logprobs(prefixes) / _FLATTENED
+            scores = self.model.next_logprobs(prefixes).nan_to_num(nan=0.0) / _FLATTENED  # its prompts are dropped
         else:  # there is nothing that a distribution could depend on
             scores = torch.zeros(1, len(self.allowed), device=self.model.device)
         scores = (scores + _SHARPENED * self.worth.of_last_tokens.log()).where(self.allowed, -torch.inf)
