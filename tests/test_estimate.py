@@ -90,8 +90,9 @@ def test_several_lengths_are_counted_each_with_its_share(model, optimizer, kind,
 
 @pytest.mark.parametrize("around", AROUND[:3], ids=lambda fields: " ".join(fields) or "plain")
 def test_a_beam_costs_what_is_estimated(model, around):
+    """Nearly: what beams have in common is read once, and which will have something is not known before."""
     expected, used = estimated_and_used(model, Beam(n_rounds=4, n_beams=3, n_branches=5), **REVERSAL, **around)
-    assert expected == sum(used)
+    assert sum(used) == pytest.approx(expected, rel=0.02)
 
 
 AUTO: list[tuple[dict[str, Any], dict[str, Any]]] = [

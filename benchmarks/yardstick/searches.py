@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from lmaudit.audit import Audit
-from lmaudit.config import make_config, objective_terms
+from lmaudit.config import make_config
 from lmaudit.errors import LmauditError
 from lmaudit.model.huggingface import LanguageModel
 from lmaudit.optimizers import Arca
 from lmaudit.search.banks import Banks
 from lmaudit.search.drive import Driver, Finished, Status, Task
 from lmaudit.search.evaluate import Evaluator, Problem
+from lmaudit.search.query import Recall
 from lmaudit.search.verify import verify
 from lmaudit.shelf import Shelf
 from lmaudit.store import Run, RunState
@@ -61,7 +62,7 @@ class Bench:
     conditions: Conditions
     shelf: Shelf = field(init=False)
     banks: Banks = field(init=False)  # in memory: each process builds its own, so that what it costs is measured
-    _spent: dict[int, SetUp] = field(default_factory=dict)
+    _spent: dict[tuple[int, bool], SetUp] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.shelf = Shelf(self.model.vocabulary)
@@ -72,13 +73,16 @@ class Bench:
         n_tokens = getattr(optimizer, "bank_tokens", 0)
         if not n_tokens:
             return SetUp()
-        if n_tokens not in self._spent:
-            started = time.process_time()
-            bank = self.banks.get(problem.objective.frame, problem.space.usable, n_tokens)
-            self._spent[n_tokens] = SetUp(bank.n_tokens, round(time.process_time() - started, 3))
-        return self._spent[n_tokens]
+        natural = getattr(optimizer, "natural", False)
+        if (n_tokens, natural) not in self._spent:
+            started, n_before = time.process_time(), self.banks.n_tokens
+            evaluator = Evaluator(self.model, self.banks)
+            evaluator.evaluate([(problem, Recall(problem.space.n_prompt, n_tokens, natural))])
+            cost = SetUp(self.banks.n_tokens - n_before, round(time.process_time() - started, 3))
+            self._spent[n_tokens, natural] = cost
+        return self._spent[n_tokens, natural]
 
-    def audit(self, targets: Sequence[Target], optimizer: Any, naturalness: float = 0.0) -> Audit:
+    def audit(self, targets: Sequence[Target], optimizer: Any) -> Audit:
         """The audit that the searches belong to."""
         assert self.model.spec is not None, "a model that was loaded by name knows what it was"
         config = make_config(
@@ -88,7 +92,6 @@ class Bench:
             optimizers=(optimizer,),
             seeds=self.conditions.seeds,
             overlap=self.conditions.overlap,
-            objective=objective_terms(lam_perp=naturalness),
         )
         return Audit(config, self.model, self.shelf)
 
@@ -148,7 +151,7 @@ class Searching:
     def results(self) -> Iterator[Result]:
         """Each result as soon as its search ends."""
         facts = self.bench.facts(self.name, self.variant)
-        audit = self.bench.audit(self.targets, self.variant.optimizer, self.variant.naturalness)
+        audit = self.bench.audit(self.targets, self.variant.optimizer)
         tasks = self._tasks(audit, facts)
         if not tasks:
             return

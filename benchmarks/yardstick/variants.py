@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from lmaudit.errors import InputError, invalid
 from lmaudit.frame import Frame
 from lmaudit.optimizers import Arca, Auto, Gcg, Optimizer, RandomSearch
-from lmaudit.optimizers.auto import NATURAL_SOURCES
+from lmaudit.optimizers.auto import NATURAL
 from lmaudit.records import canonical_json
 
 WITHOUT_END = 100_000  # sweeps or steps; what ends a search is its budget of tokens
@@ -24,15 +24,13 @@ class Variant:
 
     Attributes:
         optimizer: its settings, with sweeps or steps beyond what any budget allows.
-        naturalness: weight of log p(prompt) in the objective.
     """
 
     optimizer: Optimizer
-    naturalness: float = 0.0
 
     def hash(self, conditions: dict[str, Any]) -> str:
         """Eight characters that change with the settings and with the conditions of the comparison."""
-        whole = canonical_json([self.optimizer.model_dump(mode="json"), self.naturalness, conditions])
+        whole = canonical_json([self.optimizer.model_dump(mode="json"), conditions])
         return hashlib.sha256(whole.encode()).hexdigest()[:8]
 
 
@@ -48,7 +46,11 @@ VARIANTS: dict[str, Variant] = {
     # what ARCA loses by looking at one row only, and by forgetting the token that is there
     "arca-rows": Variant(Arca(n_sweeps=WITHOUT_END, every_row=True)),
     "auto": Variant(auto()),
-    **{f"natural {weight:g}": Variant(auto(sources=NATURAL_SOURCES), weight) for weight in (0.1, 0.3, 1.0)},
+    "natural": Variant(auto(**NATURAL)),
+    # one part of it off at a time
+    "natural, no weight": Variant(auto(**{**NATURAL, "naturalness": 0.0})),
+    "natural, small bank": Variant(auto(**{**NATURAL, "bank_tokens": 25_000})),
+    "natural, first solution": Variant(auto(**{**NATURAL, "n_solutions": 1})),
     # one part of auto off at a time
     "auto, no bank": Variant(auto(bank_tokens=0)),
     "auto, bank only": Variant(auto(climb=False)),

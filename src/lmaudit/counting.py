@@ -12,7 +12,7 @@ from lmaudit.model.huggingface import LanguageModel
 from lmaudit.optimizers import Auto, Optimizer
 from lmaudit.optimizers.rising import passes_field, shares, with_passes
 from lmaudit.search.drive import Driver, Source, Task
-from lmaudit.search.evaluate import Answer, Asked, Evaluator, Problem
+from lmaudit.search.evaluate import Answer, Asked, Evaluator, Problem, nothing_recalled
 from lmaudit.search.query import (
     Continuation,
     Continue,
@@ -20,8 +20,9 @@ from lmaudit.search.query import (
     Linearisation,
     Linearise,
     Query,
+    Read,
+    Reading,
     Recall,
-    Recollection,
     Relax,
     Relaxation,
     Score,
@@ -90,12 +91,6 @@ def one_by_one(tasks: list[Task]) -> Source:
     return source
 
 
-def nothing_recalled(problem: Problem) -> Recollection:
-    """What a search is told where there is no bank of prompts."""
-    rows = problem.space.output.new_zeros(0, problem.space.n_prompt + len(problem.space.output))
-    return Recollection(rows, rows[:, 0].float(), rows[:, 0].bool())
-
-
 class _Unasked(Evaluator):
     """Counts what an answer would cost, and makes one up that solves nothing.
 
@@ -112,7 +107,7 @@ class _Unasked(Evaluator):
     def cost(self, problem: Problem, query: Query) -> int:
         """As `Evaluator` counts, with as many candidates as there can be."""
         cost = super().cost(problem, query)
-        if isinstance(query, Score) and int((query.rows != query.rows[0]).any(0).sum()) <= 1:
+        if isinstance(query, Score | Read) and int((query.rows != query.rows[0]).any(0).sum()) <= 1:
             return cost // len(query.rows) * max(len(query.rows), self.n_rows)
         return cost
 
@@ -131,8 +126,9 @@ class _Unasked(Evaluator):
             return Relaxation(torch.zeros(len(query.soft)), torch.zeros_like(query.soft))
         if isinstance(query, Recall):  # random prompts cost no less to look at
             return nothing_recalled(problem.of_query(query))
-        if isinstance(query, Continue):
-            return Continuation(torch.full((len(query.rows), n_vocabulary), -math.log(n_vocabulary), device=device))
+        if isinstance(query, Continue | Read):
+            alike = torch.full((len(query.rows), n_vocabulary), -math.log(n_vocabulary), device=device)
+            return Continuation(alike) if isinstance(query, Continue) else Reading(alike[:, 0])
         assert isinstance(query, Score)
         nothing = torch.zeros(len(query.rows), device=device)
         of_output = nothing[:, None].expand(-1, problem.objective.frame.n_output)

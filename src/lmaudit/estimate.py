@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from lmaudit.config import label_of
-from lmaudit.counting import most_tokens, nothing_recalled, one_by_one
+from lmaudit.counting import most_tokens, one_by_one
 from lmaudit.errors import ModelError
 from lmaudit.optimizers import Optimizer
 from lmaudit.preparation import Preparation
 from lmaudit.search.drive import Driver, Finished
-from lmaudit.search.evaluate import Evaluator, Problem
+from lmaudit.search.evaluate import Evaluator, Problem, nothing_recalled
 from lmaudit.search.query import Query, Recollection
 from lmaudit.store import Run, RunState
 
@@ -65,12 +65,14 @@ def bank_cost(prepared: Preparation) -> BankCost:
     firsts = {(spec["cell"], spec["optimizer"]): spec for spec in prepared.runs()}  # no bank depends on a target
     for (cell, label), spec in firsts.items():
         config = prepared.plan.cells[cell].config
-        n_tokens = getattr(config.optimizer(label), "bank_tokens", 0)
+        optimizer = config.optimizer(label)
+        n_tokens, natural = getattr(optimizer, "bank_tokens", 0), getattr(optimizer, "natural", False)
         if not n_tokens or config.searches_output or not _can_have_banks(prepared):
             continue
         problem = prepared.task(_run_of(0, spec)).problem
         for of_length in map(problem.of_length, problem.space.lengths):
-            costs[banks.name(of_length.objective.frame, of_length.space.usable, n_tokens)] = n_tokens
+            name = banks.name(of_length.objective.frame, of_length.space.usable, n_tokens, natural=natural)
+            costs[name] = n_tokens
     missing = [n_tokens for name, n_tokens in costs.items() if not banks.has(name)]
     return BankCost(len(costs), len(costs) - len(missing), sum(missing))
 

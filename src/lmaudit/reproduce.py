@@ -18,6 +18,8 @@ _OF_OPTIMIZERS = {
     "n_starts": "--starts",
     "bank_tokens": "--bank",
     "sources": "--sources",
+    "naturalness": "--naturalness",
+    "n_solutions": "--solutions",
     "restart": "--restart",
     "climb": "--climb",
     "n_updates": "--updates",

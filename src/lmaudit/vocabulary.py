@@ -187,6 +187,16 @@ class Vocabulary:
         )
 
     @cached_property
+    def separator(self) -> tuple[int, ...]:
+        """The id that stands between documents, in front of a text that nothing else precedes; () where none is known.
+
+        That is ``<|endoftext|>`` where there is one, whatever role the tokenizer gives it, or else the BOS.
+        """
+        known = [i for i in self.control_ids if self.tokenizer.convert_ids_to_tokens(i) == "<|endoftext|>"]
+        bos = self.tokenizer.bos_token_id
+        return tuple(i for i in known or [bos] if i is not None and i < self.n_rows)
+
+    @cached_property
     def adds_space(self) -> bool:
         """Whether this tokenizer puts a space before the first word of a plain text (sentencepiece with ``▁``)."""
         return self.strings[self._encode_plain("a")[0]].startswith(" ")

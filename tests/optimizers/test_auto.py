@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from pydantic import ValidationError
 from torch.nn import functional
 
+from lmaudit.errors import InputError
 from lmaudit.optimizers import Auto
-from lmaudit.optimizers.auto import Starts, confirmed
+from lmaudit.optimizers.auto import Starts, compared, confirmed
 from lmaudit.optimizers.coordinate import seeded
 from lmaudit.optimizers.sources import Alike, Likely, Near, Recalled, Slopes, Uniform, proposed
+from lmaudit.search.bank import build
 from lmaudit.search.evaluate import Evaluator
-from lmaudit.search.query import Checkpoint, Continue, Linearise, Recall, Score, Scores
+from lmaudit.search.query import Checkpoint, Continue, Linearise, Read, Recall, Score, Scores
 from lmaudit.testing.contract import problem
 from lmaudit.testing.tiny import tiny_model
 
@@ -104,7 +108,7 @@ def test_recalled_draws_from_the_best_prompts(model, asked, row):
 
 
 def test_likely_draws_what_the_model_says(model, asked, row):
-    said = model.next_logprobs(row[None, :2])[0].exp()
+    said = model.next_logprobs(torch.cat((row.new_tensor(model.vocabulary.separator), row[:2]))[None])[0].exp()
     drawn = torch.cat([tokens_of(model, asked, Likely(asked.space), row, 2, n=1, seed=seed) for seed in range(300)])
     allowed = said * asked.space.allowed
     top = allowed.topk(10).indices
@@ -159,10 +163,103 @@ def test_a_quarter_is_looked_at_where_the_order_of_the_bank_is_right_already(mod
         ({"sources": ""}, Linearise),
         ({"climb": False}, Linearise),
         ({}, Continue),
+        ({}, Read),
     ],
 )
 def test_what_is_off_is_not_asked(model, asked, settings, never):
     assert not any(isinstance(query, never) for query in queries(model, asked, **settings))
+
+
+def test_natural_starts_come_first_in_proportion(model, asked):
+    first = queries(model, asked, naturalness=2.0)
+    (recalled,) = Evaluator(model).evaluate([(asked, first[0])])
+    order = (recalled.logprobs + 2.0 * recalled.naturalness).argsort(descending=True, stable=True)
+    assert isinstance(first[1], Score)
+    assert torch.equal(first[1].rows, recalled.rows[order[:8]])
+    assert not torch.equal(first[1].rows, recalled.rows[:8])
+
+
+def test_natural_rows_are_preferred_in_proportion(model, asked):
+    rows = torch.stack([asked.space.start(seeded(i)) for i in range(6)])
+    evaluator = Evaluator(model)
+    (scores,), (reading,) = (evaluator.evaluate([(asked, ask)]) for ask in (Score(rows, 0), Read(rows, 0)))
+    both = answered(evaluator, asked, compared(rows, 0, 0.7))
+    assert torch.allclose(both.objective, scores.objective + 0.7 * reading.naturalness)
+    assert torch.equal(both.margin, scores.margin)
+    neither = answered(evaluator, asked, compared(rows, 0, 0.0))
+    assert torch.equal(neither.objective, scores.objective)
+
+
+def test_of_several_solutions_a_natural_search_takes_the_most_natural(model):
+    asked = problem(model, "cat")
+    rows = torch.stack([asked.space.start(seeded(i)) for i in range(3)])
+    evaluator = Evaluator(model)
+    (scores,) = evaluator.evaluate([(asked, Score(rows, 0))])
+    made = replace(
+        scores,
+        solved=torch.tensor([True, True, False]),
+        margin=torch.tensor([2.0, 1.0, 3.0]),
+        objective=torch.tensor([-2.0, -1.0, 0.0]),
+    )
+    for natural, expected in ((False, 0), (True, 1)):
+        search = confirmed(rows, made, natural=natural)
+        assert torch.equal(next(search).rows, rows[expected : expected + 1])
+
+
+SEVERAL = {**SMALL, "n_sweeps": 60, "n_starts": 4, "sources": "likely,near"}
+
+
+def easy(model):
+    """A problem that is solved again and again: what the model says behind more prompts of a bank than anything."""
+    frame = problem(model, "cat").objective.frame
+    bank = build(model, frame, model.vocabulary.usable, SMALL["bank_tokens"])
+    return problem(model, model.vocabulary.strings[int(bank.greedy.mode().values)])
+
+
+def test_of_several_solutions_the_most_natural_is_the_finding(model):
+    asked, evaluator = easy(model), Evaluator(model)
+    found = {}
+    for n in (1, 2, 5):
+        seen = []
+        found[n] = answered(evaluator, asked, Auto(**SEVERAL, n_solutions=n).search(asked.space, 3), seen)
+        solved = [q.rows for q in seen if isinstance(q, Read)] if n > 1 else []
+        assert len(solved) == (n if n > 1 else 0)
+        if solved:
+            rows = torch.cat(solved)
+            (scores,) = evaluator.evaluate([(asked, Score(rows, 0))])
+            (reading,) = evaluator.evaluate([(asked, Read(rows, 0))])
+            assert scores.solved.all()
+            assert torch.equal(found[n], rows[reading.naturalness.argmax()])
+            assert torch.equal(rows[0], found[1])
+        behind_the_first = [i for i, q in enumerate(seen) if isinstance(q, Read)][:1]
+        assert not any(isinstance(q, Checkpoint) for i in behind_the_first for q in seen[i:])
+
+
+@pytest.mark.parametrize("n_answered", [0, 1])
+def test_what_was_found_stays_found_when_the_budget_ends(model, n_answered):
+    """`n_answered`: queries behind the first solution."""
+    asked, evaluator = easy(model), Evaluator(model)
+    auto = Auto(**SEVERAL, n_solutions=9)
+    search, query, solved, n_left = auto.search(asked.space, 3), None, None, n_answered
+    while True:
+        answer = None if query is None or isinstance(query, Checkpoint) else evaluator.evaluate([(asked, query)])[0]
+        query = search.send(answer)
+        if isinstance(query, Read) and solved is None:
+            solved = query.rows[0]
+            continue
+        n_left -= solved is not None
+        if n_left < 0:
+            break
+    with pytest.raises(StopIteration) as end:
+        search.throw(InputError("the budget is spent"))
+    assert torch.equal(end.value.value, solved)
+
+
+def test_an_error_before_anything_is_found_is_an_error(asked):
+    search = Auto(**SMALL, n_solutions=2).search(asked.space, 3)
+    next(search)
+    with pytest.raises(InputError):
+        search.throw(InputError("the model fails"))
 
 
 def test_gradients_are_not_taken_in_front_of_the_output(model, asked):

@@ -134,13 +134,17 @@ def test_likely_tokens_are_drawn_more_often(model):
 
 
 def test_tokens_are_counted_as_the_definition_says(model):
-    """m = 2, n = 2, nothing in front: a row costs its last prompt token and the first of the output."""
+    """m = 2, n = 2, nothing in front: a row costs its last prompt token and the first of the output.
+
+    What would come next is asked behind what separates documents, so beginnings are read for that and for the rows.
+    """
     asked = prepare(model, 2, " Donald on")[1]
     assert len(asked.space.output) == 2
     task = Task(0, asked, Beam(n_rounds=3, n_beams=4, n_branches=5), 0)
     (end,) = [e for e in run(model, [task], n_live=1) if isinstance(e, Finished)]
     assert end.row is None
-    assert end.progress.n_tokens == 3 * (20 * 2 + 4 + 20 * 2)  # rows of one token; four beams are read; their branches
+    beams = 1 + 4 + 4
+    assert end.progress.n_tokens == 3 * (1 + 20 * 2 + beams + 20 * 2)  # rows of one token; four beams; their branches
 
 
 def test_a_prompt_short_of_m_is_a_solution_only_where_shorter_ones_count(model):

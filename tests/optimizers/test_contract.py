@@ -22,6 +22,11 @@ class TestAutoWithoutABank(OptimizerContract):
     patient = Auto(n_sweeps=30, bank_tokens=0)
 
 
+class TestAutoForNaturalPrompts(OptimizerContract):
+    optimizer = Auto(n_sweeps=3, n_candidates=10, n_starts=8, bank_tokens=300, sources="likely,near", naturalness=0.5)
+    patient = Auto(n_sweeps=30, bank_tokens=3_000, sources="likely,near", naturalness=0.1)
+
+
 class TestAutoPrompt(OptimizerContract):
     optimizer = AutoPrompt(n_sweeps=2, n_candidates=8)
     patient = AutoPrompt(n_sweeps=20)

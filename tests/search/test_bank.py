@@ -9,6 +9,7 @@ import torch
 
 from lmaudit.frame import Frame, Setting
 from lmaudit.model.huggingface import Block
+from lmaudit.search import bank as bank_module
 from lmaudit.search.bank import Worth, build
 from lmaudit.search.evaluate import Evaluator
 from lmaudit.search.query import Recall, Recollection
@@ -113,6 +114,18 @@ def test_those_are_beginnings_that_lead_where_none_before_led(model):
     assert len(most & more) >= 0.8 * len(more)  # equal logits may be ranked otherwise
 
 
+def test_last_tokens_of_natural_prompts_are_likelier(model, monkeypatch):
+    """Before worth has a say: behind all beginnings the first draws follow the model more closely."""
+    monkeypatch.setattr(bank_module, "_SHARPENED", 0)
+    monkeypatch.setattr(bank_module, "_N_LAST", 3)
+    said = []
+    for natural in (False, True):
+        prompts = build(model, frame_of(model), model.vocabulary.usable, 3_000, natural=natural).prompts
+        logprobs = model.next_logprobs(prompts[:, :-1])
+        said.append(float(logprobs.gather(1, prompts[:, -1:]).mean()))
+    assert said[1] > said[0] + 0.05
+
+
 class TestWorth:
     def worth(self) -> Worth:
         return Worth.for_outputs(torch.tensor([True, True, True, False]))
@@ -157,7 +170,8 @@ def test_best_are_ranked_and_of_allowed_tokens(model):
     bank = build(model, frame_of(model), model.vocabulary.usable, BUDGET)
     allowed = model.vocabulary.usable.clone()
     allowed[bank.prompts[0]] = False
-    prompts, logprobs, says = bank.best(model, 9, allowed)
+    places, logprobs = bank.best(model, 9, allowed)
+    prompts, says = bank.prompts[places], bank.greedy[places] == 9
     assert 0 < len(prompts) < len(bank)
     assert allowed[prompts].all()
     assert (logprobs.diff() <= 0).all()

@@ -51,7 +51,7 @@ def spent(model, asked, *beginnings, scored_at=None):
 @pytest.mark.parametrize("rows", [[[5, 9], [5, 11], [40, 9]], [[5]], [[], []], [[1, 2, 3]]])
 def test_the_answer_is_the_models_own_distribution(model, around, rows):
     asked = problem(model, "cat", **AROUND[around])
-    before = asked.objective.frame.before
+    before = asked.objective.frame.before or model.vocabulary.separator
     asking = Asking(rows)
     list(run(model, [Task(0, asked, asking, 0)], n_live=1))
     (said,) = asking.said
@@ -59,27 +59,42 @@ def test_the_answer_is_the_models_own_distribution(model, around, rows):
     assert said.shape == (len(rows), len(model.embeddings))
     for own, row in zip(said, rows, strict=True):
         ids = torch.tensor([[*before, *row]], dtype=torch.long)
-        if ids.shape[1]:
-            expected = model.module(input_ids=ids, use_cache=False).logits[0, -1].double().log_softmax(-1)
-            assert torch.allclose(own.double(), expected, atol=1e-4)
-        else:  # nothing that could be continued
-            assert torch.allclose(own.exp(), torch.full_like(own, 1 / len(own)))
+        expected = model.module(input_ids=ids, use_cache=False).logits[0, -1].double().log_softmax(-1)
+        assert torch.allclose(own.double(), expected, atol=1e-4)
+
+
+def test_nothing_follows_nothing(model, monkeypatch):
+    """Where no token separates documents there is nothing that a distribution could depend on."""
+    monkeypatch.setattr(model.vocabulary, "separator", ())
+    asking = Asking([[], []], [[5]])
+    list(run(model, [Task(0, problem(model, "cat"), asking, 0)], n_live=1))
+    uniform, behind = asking.said
+    assert torch.allclose(uniform.exp(), torch.full_like(uniform, 1 / uniform.shape[1]))
+    assert torch.allclose(behind, model.next_logprobs(torch.tensor([[5]])), atol=1e-5)
 
 
 def test_tokens_are_counted_once_where_beginnings_grow(model):
     """Every token of the tree of beginnings is fed once; what the last query has read need not be read again."""
-    plain, chat = problem(model, "cat"), problem(model, "cat", chat=True)
+    chat = problem(model, "cat", chat=True)
     n_before = len(chat.objective.frame.before)
-    assert spent(model, plain, [[]]) == 0
     assert spent(model, chat, [[]]) == n_before
     assert spent(model, chat, [[5, 9], [5, 11], [40, 9]]) == n_before + 2 + 1 + 2
-    assert spent(model, plain, [[5], [40]], [[5, 9], [5, 11], [40, 9]]) == 2 + 3
-    assert spent(model, plain, [[5], [40]], [[5], [40]]) == 2
-    assert spent(model, plain, [[5], [40]], [[6]], [[5]]) == 2 + 1 + 1  # only the last query is remembered
+    assert spent(model, chat, [[5], [40]], [[5, 9], [5, 11], [40, 9]]) == n_before + 2 + 3
+    assert spent(model, chat, [[5], [40]], [[5], [40]]) == n_before + 2
+    assert spent(model, chat, [[5], [40]], [[6]], [[5]]) == n_before + 2 + 1 + 1  # only the last query is remembered
+
+
+def test_what_is_read_apart_is_read_for_itself(model):
+    """Behind what separates documents, where no other query reads."""
+    plain = problem(model, "cat")
+    assert spent(model, plain, [[]]) == 1
+    assert spent(model, plain, [[5, 9], [5, 11], [40, 9]]) == 1 + 2 + 1 + 2
+    assert spent(model, plain, [[5], [40]], [[5], [40]]) == 2 * (1 + 2)
+    assert spent(model, plain, [[7, 8]], scored_at=2) == spent(model, plain, scored_at=2) + 1 + 2
 
 
 def test_what_a_score_has_read_before_its_position_is_known(model):
-    asked = problem(model, "cat")
+    asked = problem(model, "cat", prefix="She said")
     alone = spent(model, asked, scored_at=2)
     assert spent(model, asked, [[7, 8]], scored_at=2) == alone
     assert spent(model, asked, [[7, 8, 9]], scored_at=2) == alone + 1

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from lmaudit.store import Study
 
 _RESTARTS = 10
-# A start, no optimum: what --natural was worth with it so far stands in docs/results.md.
-_NATURAL_WEIGHT = 0.3
 
 _OPTIMIZER_FIELDS = {
     "sweeps": "n_sweeps",
@@ -35,6 +33,8 @@ _OPTIMIZER_FIELDS = {
     "mellowmax_alpha": "mellowmax_alpha",
     "bank": "bank_tokens",
     "sources": "sources",
+    "naturalness": "naturalness",
+    "solutions": "n_solutions",
     "restart": "restart",
     "climb": "climb",
     "updates": "n_updates",
@@ -91,17 +91,13 @@ def _spelt_out(options: Mapping[str, Any]) -> Mapping[str, Any]:
     """The options with what ``--natural`` stands for in its place."""
     if not options.get("natural"):
         return options
-    from lmaudit.optimizers.auto import NATURAL_SOURCES
+    from lmaudit.optimizers.auto import NATURAL
 
     names = options.get("optimizer") or ["auto"]
     if list(names) != ["auto"]:
         raise InputError(f"--natural is made for --optimizer auto, got {', '.join(names)}; leave one of both out")
-    return {
-        **options,
-        "optimizer": names,
-        "sources": options.get("sources") or NATURAL_SOURCES,
-        "lam_perp": options.get("lam_perp") or _NATURAL_WEIGHT,
-    }
+    settings = {option: NATURAL[field] for option, field in _OPTIMIZER_FIELDS.items() if field in NATURAL}
+    return {**settings, **options, "optimizer": names}
 
 
 def joint_fields(options: Mapping[str, Any]) -> dict[str, Any]:

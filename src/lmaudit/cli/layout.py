@@ -23,7 +23,8 @@ _SECTIONS = {
     "Search": "prompt_length output_length optimizer seeds seed restarts sweeps candidates gradients steps starts "
     "ranked n_replace buffer mellowmax rounds beams branches updates bank autoregressive keep_incumbent every_row "
     "minimise",
-    "What is searched for": "prompt_is output_is lam lam_perp natural second_model second_weight judge",
+    "What is searched for": "prompt_is output_is lam lam_perp natural naturalness solutions "
+    "second_model second_weight judge",
     "Prompts": "only overlap prefix suffix chat typable parse_special offensive",
     "Columns of a file": "text_column label_column category_column tag_column toxicity_column positive",
     "Numbers": "resamples cost_miss cost_false_alarm mapping least_ratings least_consistency least_repeats "

@@ -79,9 +79,16 @@ def reverse(
     natural: Annotated[
         bool,
         typer.Option(
-            "--natural", help="Natural prompts: auto with candidates that the model would say, and --lam-perp 0.3."
+            "--natural",
+            help="Natural prompts: auto with a larger bank, --naturalness 0.4 and the most natural of four solutions.",
         ),
     ] = False,
+    naturalness: Annotated[
+        float | None, typer.Option(help="auto: weight of how likely a prompt is as text [0].", min=0, max=1000)
+    ] = None,
+    solutions: Annotated[
+        int | None, typer.Option(help="auto: prompts to find; the most natural is the finding [1].", min=1)
+    ] = None,
     second_model: o.SecondModelOption = None,
     second_weight: o.SecondWeightOption = 0.0,
     judge: o.JudgeOption = None,

@@ -32,6 +32,7 @@ _N_LAST = 16  # last tokens of every beginning
 _N_MORE = 112  # last tokens of those that turn out to be worth it
 _SHARE_MORE = 0.2  # of the beginnings
 _FLATTENED = 2.5  # temperature of the last tokens: likely ones and unlikely ones
+_FLATTENED_NATURAL = 1.5  # where prompts are to be natural
 _SHARPENED = 4  # power of what a last token was worth before
 _TEXT_TEMPERATURE = 1.1
 _WINDOWS = 12  # beginnings that one text gives
@@ -42,7 +43,7 @@ _BANK_BYTES = 2**30
 _HOPELESS = -9.0  # log p that helps no search
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Bank:
     """Prompts, and what the model makes of each.
 
@@ -73,7 +74,7 @@ class Bank:
         """``(R,)`` float32: log p(token | prompt) of every prompt."""
         return model.logits(self.states, [token])[:, 0] - self.normalizers
 
-    def best(self, model: LanguageModel, token: int, allowed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def best(self, model: LanguageModel, token: int, allowed: Tensor) -> tuple[Tensor, Tensor]:
         """The prompts of allowed tokens, those behind which the model most likely says `token` first.
 
         Args:
@@ -82,18 +83,20 @@ class Bank:
             allowed: ``(V,)`` bool.
 
         Returns:
-            ``(R', m)`` prompts, ``(R',)`` their log p(token | prompt), ``(R',)`` whether the model says it.
+            ``(R',)`` their places in the bank, and ``(R',)`` log p(token | prompt).
         """
         places = allowed[self.prompts].all(1).nonzero()[:, 0]
         logprobs = self.logprobs(model, token)[places]
         order = logprobs.argsort(descending=True, stable=True)
-        return self.prompts[places[order]], logprobs[order], self.greedy[places[order]] == token
+        return places[order], logprobs[order]
 
 
 # ── building ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def build(model: LanguageModel, frame: Frame, allowed: Tensor, n_tokens: int, seed: int = 0) -> Bank:
+def build(
+    model: LanguageModel, frame: Frame, allowed: Tensor, n_tokens: int, seed: int = 0, *, natural: bool = False
+) -> Bank:
     """A bank of prompts for one place in what the model reads.
 
     Args:
@@ -103,6 +106,7 @@ def build(model: LanguageModel, frame: Frame, allowed: Tensor, n_tokens: int, se
         n_tokens: tokens through the model that it may cost, roughly: beginnings are whole. Where the states of so many
             prompts would take more than a gigabyte, fewer.
         seed: of its random draws.
+        natural: last tokens follow more closely what the model says behind a beginning.
 
     Raises:
         ModelError: the model has no output layer that can be read.
@@ -111,7 +115,8 @@ def build(model: LanguageModel, frame: Frame, allowed: Tensor, n_tokens: int, se
     random = torch.Generator().manual_seed(seed)
     words = kind_mask(model.vocabulary, (Only.WORDS,)).to(model.device)
     worth = Worth.for_outputs(words if words.any() else allowed)
-    builder = _Builder(model, replace(frame, n_output=1), allowed, random, worth)
+    flattened = _FLATTENED_NATURAL if natural else _FLATTENED
+    builder = _Builder(model, replace(frame, n_output=1), allowed, random, worth, flattened)
     beginnings = builder.beginnings(n_tokens)
     n_last = _N_LAST if builder.n_first else max(1, builder.n_last(n_tokens))  # there is one empty beginning
     gained = builder.add(beginnings, n_last)
@@ -169,6 +174,7 @@ class _Builder:
         allowed: ``(V,)`` bool.
         random: of all draws.
         worth: of what is there so far.
+        flattened: temperature of the last tokens.
     """
 
     model: LanguageModel
@@ -176,6 +182,7 @@ class _Builder:
     allowed: Tensor
     random: torch.Generator
     worth: Worth
+    flattened: float
 
     def __post_init__(self) -> None:
         _ = self.model.output_layer  # before anything else is done
@@ -252,7 +259,7 @@ class _Builder:
         before = beginnings.new_tensor(self.frame.before).expand(len(beginnings), -1)
         prefixes = torch.cat((before, beginnings), dim=1)
         if prefixes.shape[1]:
-            scores = self.model.next_logprobs(prefixes).nan_to_num(nan=0.0) / _FLATTENED  # its prompts are dropped
+            scores = self.model.next_logprobs(prefixes).nan_to_num(nan=0.0) / self.flattened  # its prompts are dropped
         else:  # there is nothing that a distribution could depend on
             scores = torch.zeros(1, len(self.allowed), device=self.model.device)
         scores = (scores + _SHARPENED * self.worth.of_last_tokens.log()).where(self.allowed, -torch.inf)

@@ -7,8 +7,10 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from safetensors import SafetensorError
@@ -19,6 +21,7 @@ from lmaudit.model.huggingface import LanguageModel
 from lmaudit.packaged import exclusive_scratch
 from lmaudit.records import canonical_json
 from lmaudit.search.bank import VERSION, Bank, build
+from lmaudit.search.reading import read_all
 
 _MEMORY_BYTES = 2**30
 _DISK_BYTES = 4 * 2**30
@@ -42,16 +45,28 @@ class Banks:
         self.on_build: Callable[[int], None] = lambda _: None
         self.n_built = self.n_tokens = 0
         self._kept: OrderedDict[str, Bank] = OrderedDict()
+        self._naturalness: WeakKeyDictionary[Bank, Tensor] = WeakKeyDictionary()
 
-    def get(self, frame: Frame, allowed: Tensor, n_tokens: int) -> Bank:
+    def get(self, frame: Frame, allowed: Tensor, n_tokens: int, *, natural: bool = False) -> Bank:
         """The bank as `build` describes it, of prompts of `allowed` ``(V,)`` tokens."""
-        name = self.name(frame, allowed, n_tokens)
+        name = self.name(frame, allowed, n_tokens, natural=natural)
         if name not in self._kept:
-            self._kept[name] = self._stored(name, frame, allowed, n_tokens)
+            self._kept[name] = self._stored(name, partial(self._built, frame, allowed, n_tokens, natural=natural))
             while sum(bank.n_bytes for bank in self._kept.values()) > _MEMORY_BYTES and len(self._kept) > 1:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(name)
         return self._kept[name]
+
+    def naturalness(self, bank: Bank, frame: Frame) -> Tensor:
+        """``(R,)`` float32: mean log p of the tokens of each prompt of a bank that `get` gave, as text.
+
+        The model reads the beginnings of the prompts for it, the first time.
+        """
+        if bank not in self._naturalness:
+            natural, n_tokens = read_all(self.model, frame, bank.prompts)
+            self._naturalness[bank] = natural.nan_to_num(nan=-torch.inf)
+            self.n_tokens += n_tokens
+        return self._naturalness[bank]
 
     def has(self, name: str) -> bool:
         """Whether the bank of this name is there already."""
@@ -61,7 +76,7 @@ class Banks:
     def _place(folder: Path, name: str) -> Path:
         return folder / f"{name}.safetensors"
 
-    def name(self, frame: Frame, allowed: Tensor, n_tokens: int) -> str:
+    def name(self, frame: Frame, allowed: Tensor, n_tokens: int, *, natural: bool = False) -> str:
         """A hash of everything that decides what the bank of `allowed` ``(V,)`` tokens holds."""
         model = self.model
         what: dict[str, Any] = {
@@ -74,12 +89,13 @@ class Banks:
             "after": frame.after,
             "allowed": hashlib.sha256(allowed.cpu().numpy().tobytes()).hexdigest(),
             "n_tokens": n_tokens,
+            **({"natural": True} if natural else {}),
         }
         return hashlib.sha256(canonical_json(what).encode()).hexdigest()[:32]
 
-    def _stored(self, name: str, frame: Frame, allowed: Tensor, n_tokens: int) -> Bank:
+    def _stored(self, name: str, built: Callable[[], Bank]) -> Bank:
         if self.folder is None:
-            return self._built(frame, allowed, n_tokens)
+            return built()
         place = self._place(self.folder, name)
         if (found := _read(place, self.model.device)) is not None:  # without the lock: the folder may be read-only
             return found
@@ -87,7 +103,7 @@ class Banks:
             with exclusive_scratch(place) as scratch:  # two audits that start together build it once
                 found = _read(place, self.model.device)
                 if found is None:
-                    found = self._built(frame, allowed, n_tokens)
+                    found = built()
                     _write(found, scratch / place.name)
                     (scratch / place.name).replace(place)
                     _make_room(self.folder, place)
@@ -95,12 +111,12 @@ class Banks:
             OSError,
             SafetensorError,
         ):  # a full disk, a folder that cannot be written: the bank is here
-            found = found or self._built(frame, allowed, n_tokens)
+            found = found or built()
         return found
 
-    def _built(self, frame: Frame, allowed: Tensor, n_tokens: int) -> Bank:
+    def _built(self, frame: Frame, allowed: Tensor, n_tokens: int, *, natural: bool) -> Bank:
         self.on_build(n_tokens)
-        bank = build(self.model, frame, allowed, n_tokens)
+        bank = build(self.model, frame, allowed, n_tokens, natural=natural)
         self.n_built += 1
         self.n_tokens += bank.n_tokens
         return bank

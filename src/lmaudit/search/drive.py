@@ -292,12 +292,11 @@ class Driver:
         grown = _n_nodes(one.known | self._prefixes(one)) - _n_nodes(one.known)
         return self.evaluator.cost(one.task.problem, one.query) + grown
 
-    @staticmethod
-    def _prefixes(one: _Live) -> frozenset[tuple[int, ...]]:
+    def _prefixes(self, one: _Live) -> frozenset[tuple[int, ...]]:
         """What the rows of the pending query begin with; what was known before, where it is not about rows."""
         query = one.query
         frame = one.task.problem.of_query(query).objective.frame
-        if isinstance(query, Continue):
+        if isinstance(query, Continue) and not self.evaluator.reads_apart(frame):
             return _prefixes(frame, query.rows, query.rows.shape[1])
         if isinstance(query, Score | Linearise | Slopes):
             return _prefixes(frame, query.rows, query.position)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from lmaudit.errors import ModelError
+from lmaudit.frame import Frame
 from lmaudit.model.huggingface import Block, LanguageModel
 from lmaudit.model.scores import TokenScores
 from lmaudit.objectives import Objective
@@ -23,6 +24,8 @@ from lmaudit.search.query import (
     Linearisation,
     Linearise,
     Query,
+    Read,
+    Reading,
     Recall,
     Recollection,
     Relax,
@@ -31,6 +34,7 @@ from lmaudit.search.query import (
     Scores,
     Slopes,
 )
+from lmaudit.search.reading import n_beginnings, opening, read
 from lmaudit.search.space import Space
 
 
@@ -68,7 +72,7 @@ class Problem:
 
     def of_query(self, query: Query) -> Problem:
         """The problem that a query is about: that of its rows' length."""
-        if isinstance(query, Score | Linearise | Slopes):
+        if isinstance(query, Score | Linearise | Slopes | Read):
             return self.for_rows(query.rows)
         if isinstance(query, Recall):
             return self.of_length(query.n_prompt)
@@ -99,6 +103,8 @@ class Evaluator:
         objective = problem.of_query(query).objective
         if isinstance(query, Continue):
             return Continue, len(objective.frame.before) + query.rows.shape[1]
+        if isinstance(query, Read):
+            return Read, objective.frame.before, objective.frame.n_prompt, query.position
         position = query.position if isinstance(query, Score | Linearise) else 0
         n_positions = objective.frame.n_prompt if isinstance(query, Slopes) else 1
         at = objective.frame.full_position(position)
@@ -107,7 +113,8 @@ class Evaluator:
     def cost(self, problem: Problem, query: Query) -> int:
         """Tokens through the model, forward and backward to the inputs counted alike, as if asked alone.
 
-        Prefixes are not in it, and a `Continue` asks about nothing else: the driver counts them once, where they grow.
+        Prefixes are not in it: the driver counts them once, where they grow. A `Continue` asks about nothing else. But
+        what is read apart (see `reads_apart`) is read for one query alone, beginnings included.
         This count is a property of the search, not of what runs beside it.
         """
         frame = problem.of_query(query).objective.frame
@@ -117,7 +124,15 @@ class Evaluator:
         if isinstance(query, Score | Linearise | Slopes):
             passes = 1 if isinstance(query, Score) else 2
             return passes * len(query.rows) * (n_fed - frame.full_position(query.position))
-        return 0
+        apart = self.reads_apart(frame)
+        if isinstance(query, Read):
+            beginning = apart and 1 + query.position
+            return beginning + len(query.rows) * (frame.n_prompt - 1 - query.position)
+        return 1 + n_beginnings(query.rows) if apart and isinstance(query, Continue) else 0
+
+    def reads_apart(self, frame: Frame) -> bool:
+        """Whether prompts that are read as text have something in front of them that no other query feeds."""
+        return not frame.before and bool(opening(self.model, frame))
 
     def evaluate(self, asked: Sequence[Asked]) -> list[Answer]:
         """Answers to queries of one shape, in their order; an error instead of an answer where only that one failed."""
@@ -125,17 +140,17 @@ class Evaluator:
         kind = type(asked[0][1])
         if kind is Recall:
             return [_or_error(self._recollection, problem, query) for problem, query in asked]
-        if kind is Score:
-            return self._score(asked)
-        if kind is Linearise:
-            return self._linearise(asked)
-        if kind is Slopes:
-            return self._slopes(asked)
-        if kind is Continue:
-            return self._continue(asked)
-        return self._relax(asked)
+        together: dict[type[Query], Callable[[Sequence[Asked]], list[Answer]]] = {
+            Score: self._score,
+            Linearise: self._linearise,
+            Slopes: self._slopes,
+            Relax: self._relax,
+            Continue: self._continue,
+            Read: self._read,
+        }
+        return together[kind](asked)
 
-    # ── the five kinds ───────────────────────────────────────────────────────────────────────────────
+    # ── the kinds of queries ───────────────────────────────────────────────────────────────────────────────
 
     def _block(self, asked: Sequence[Asked]) -> tuple[Block, list[int]]:
         """One block of all rows, and how many rows each query has."""
@@ -260,7 +275,7 @@ class Evaluator:
         return Relaxation(value, slope.nan_to_num(posinf=0.0, neginf=0.0))
 
     def _continue(self, asked: Sequence[Asked]) -> list[Answer]:
-        prefixes = [_beginnings(problem, query) for problem, query in asked]
+        prefixes = [self._beginnings(problem, query) for problem, query in asked]
         rows = torch.cat(prefixes)
         if rows.shape[1]:
             logprobs = self.model.next_logprobs(rows)
@@ -275,16 +290,31 @@ class Evaluator:
             self._check_finite(known, "logits")
         return Continuation(logprobs.where(known[:, None], -math.log(logprobs.shape[1])))
 
+    def _beginnings(self, problem: Problem, query: Query) -> Tensor:
+        """``(B, P)``: the rows of a `Continue` behind what stands in front of every prompt."""
+        assert isinstance(query, Continue)
+        before = query.rows.new_tensor(opening(self.model, problem.objective.frame)).expand(len(query.rows), -1)
+        return torch.cat((before, query.rows), dim=1)
+
+    def _read(self, asked: Sequence[Asked]) -> list[Answer]:
+        frame = asked[0][0].objective.frame
+        queries = [query for _, query in asked if isinstance(query, Read)]
+        prompts = torch.cat([query.rows[:, : frame.n_prompt] for query in queries])
+        natural = read(self.model, frame, prompts, queries[0].position).nan_to_num(nan=-torch.inf)
+        parts = torch.split(natural, [len(query.rows) for query in queries])
+        return [Reading(part) for part in parts]
+
     def _recollection(self, problem: Problem, query: Query) -> Recollection:
         assert isinstance(query, Recall)
         space = problem.space
         try:
-            bank = self.banks.get(problem.objective.frame, space.usable, query.bank_tokens)
+            bank = self.banks.get(problem.objective.frame, space.usable, query.bank_tokens, natural=query.natural)
         except ModelError:  # an output layer that cannot be read: such a model is searched without
-            rows = space.output.new_zeros(0, space.n_prompt + len(space.output))
-            return Recollection(rows, rows[:, 0].float(), rows[:, 0].bool())
-        prompts, logprobs, says = bank.best(self.model, int(space.output[0]), space.allowed)
-        return Recollection(torch.cat((prompts, space.output.expand(len(prompts), -1)), dim=1), logprobs, says)
+            return nothing_recalled(problem)
+        places, logprobs = bank.best(self.model, int(space.output[0]), space.allowed)
+        rows = torch.cat((bank.prompts[places], space.output.expand(len(places), -1)), dim=1)
+        natural = self.banks.naturalness(bank, problem.objective.frame)[places] if query.natural else logprobs * 0
+        return Recollection(rows, logprobs, bank.greedy[places] == space.output[0], natural)
 
     def _check_finite(self, finite: Tensor, what: str) -> Tensor:
         """`finite` ``(B,)`` itself; counts the rows that are not, and raises when none is."""
@@ -297,11 +327,10 @@ class Evaluator:
         return finite
 
 
-def _beginnings(problem: Problem, query: Query) -> Tensor:
-    """``(B, P)``: the rows of a `Continue` behind what stands in front of every prompt."""
-    assert isinstance(query, Continue)
-    before = query.rows.new_tensor(problem.objective.frame.before).expand(len(query.rows), -1)
-    return torch.cat((before, query.rows), dim=1)
+def nothing_recalled(problem: Problem) -> Recollection:
+    """What a search is told where there is no bank of prompts."""
+    rows = problem.space.output.new_zeros(0, problem.space.n_prompt + len(problem.space.output))
+    return Recollection(rows, rows[:, 0].float(), rows[:, 0].bool(), rows[:, 0].float())
 
 
 def _with_output(weights: Tensor, query: Query) -> Tensor:

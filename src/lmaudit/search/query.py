@@ -141,7 +141,7 @@ class Continue:
 
     Attributes:
         rows: ``(B, i)`` int64, the first i tokens of a prompt each; i may be 0. What stands in front of every prompt
-            (BOS, chat template, fixed prefix) is not among them.
+            (BOS, chat template, fixed prefix) is not among them; where nothing does, what separates documents does.
     """
 
     rows: Tensor
@@ -160,16 +160,42 @@ class Continuation:
 
 
 @dataclass(frozen=True)
+class Read:
+    """Ask how likely prompts are as text, whatever they lead to (`lmaudit.search.reading`).
+
+    Attributes:
+        rows: ``(B, m+n)`` int64 ids, prompt then output; the output does not matter.
+        position: of the prompt; what stands before it is computed once for all rows, which agree there.
+    """
+
+    rows: Tensor
+    position: int
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How likely prompts are.
+
+    Attributes:
+        naturalness: ``(B,)`` float32, mean log p of a prompt's tokens in nats; -inf where logits are not finite.
+    """
+
+    naturalness: Tensor
+
+
+@dataclass(frozen=True)
 class Recall:
     """Ask which prompts are known to lead to the output, or near it: those of the bank (`lmaudit.search.bank`).
 
     Attributes:
         n_prompt: m, tokens of the prompts.
         bank_tokens: tokens through the model that the bank may cost.
+        natural: of a bank of natural prompts, and how likely each is as text.
     """
 
     n_prompt: int
     bank_tokens: int
+    natural: bool = False
 
 
 @dataclass(frozen=True)
@@ -180,11 +206,13 @@ class Recollection:
         rows: ``(R, m+n)``, with the output; none where the model allows no bank.
         logprobs: ``(R,)`` float32, log p(o_1 | prompt) in nats.
         says: ``(R,)`` bool, o_1 is what the model says there.
+        naturalness: ``(R,)`` float32, as `Reading` has it; zeros where it was not asked for.
     """
 
     rows: Tensor
     logprobs: Tensor
     says: Tensor
+    naturalness: Tensor
 
 
 @dataclass(frozen=True)
@@ -204,8 +232,8 @@ class Checkpoint:
     n_starts: int = 0
 
 
-Query = Score | Linearise | Slopes | Relax | Continue | Recall | Checkpoint
-Evaluation = Scores | Linearisation | Gradients | Relaxation | Continuation | Recollection | None
+Query = Score | Linearise | Slopes | Relax | Continue | Read | Recall | Checkpoint
+Evaluation = Scores | Linearisation | Gradients | Relaxation | Continuation | Reading | Recollection | None
 Search = Generator[Query, Evaluation, Tensor | None]
 """A running search. It returns the row ``(m+n,)`` that it found, or None when it gives up."""
 
@@ -245,8 +273,15 @@ def following(rows: Tensor) -> Generator[Query, Evaluation, Tensor]:
     return answer.logprobs
 
 
-def recall(n_prompt: int, bank_tokens: int) -> Generator[Query, Evaluation, Recollection]:
+def read(rows: Tensor, position: int) -> Generator[Query, Evaluation, Tensor]:
+    """Yield a `Read` of `rows` ``(B, m+n)`` and return ``(B,)``, mean log p of the tokens of each prompt."""
+    answer = yield Read(rows, position)
+    assert isinstance(answer, Reading)
+    return answer.naturalness
+
+
+def recall(n_prompt: int, bank_tokens: int, *, natural: bool = False) -> Generator[Query, Evaluation, Recollection]:
     """Yield a `Recall` and return its `Recollection`."""
-    answer = yield Recall(n_prompt, bank_tokens)
+    answer = yield Recall(n_prompt, bank_tokens, natural)
     assert isinstance(answer, Recollection)
     return answer

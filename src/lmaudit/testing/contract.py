@@ -23,7 +23,7 @@ from lmaudit.constraints import Overlap, overlapping_ids
 from lmaudit.model.huggingface import LanguageModel
 from lmaudit.search.drive import Checkpointed, Driver, Finished, Searcher, Task
 from lmaudit.search.evaluate import Evaluator, Problem
-from lmaudit.search.query import Checkpoint, Continue, Evaluation, Linearise, Query, Recall, Relax, Score, Slopes
+from lmaudit.search.query import Checkpoint, Continue, Evaluation, Linearise, Query, Read, Recall, Relax, Score, Slopes
 from lmaudit.search.verify import verify
 from lmaudit.store import Run, RunState
 from lmaudit.testing.joint import JOINT, SURPRISE, joint_audit
@@ -99,7 +99,7 @@ class OptimizerContract:
             if isinstance(query, Continue):
                 assert asked.space.allowed[query.rows].all()
                 continue
-            if isinstance(query, Score | Linearise | Slopes):
+            if isinstance(query, Score | Linearise | Slopes | Read):
                 beginnings = set(map(tuple, query.rows[:, : query.position].tolist()))
                 assert len(beginnings) <= getattr(self.optimizer, "n_beams", 1)
             space = asked.for_rows(query.rows).space
@@ -172,7 +172,10 @@ class OptimizerContract:
         assert space.allowed_output is not None
         scored = set()
         for query in self._conversation(model, asked, self.optimizer):
-            assert isinstance(query, Score | Linearise | Checkpoint)
+            if isinstance(query, Continue):
+                assert query.rows.shape[1] < m
+                continue
+            assert isinstance(query, Score | Linearise | Read | Checkpoint)
             assert space.allowed[query.rows[:, :m]].all()
             assert space.allowed_output[query.rows[:, m:]].all()
             if not isinstance(query, Checkpoint):
