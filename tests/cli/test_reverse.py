@@ -277,9 +277,10 @@ OF_GCG = ("gcg", "--steps", 3, "--ranked", 9, "--replace", 2, "--buffer", 2, "--
 
 OF_PEZ = ("pez", "--steps", 5, "--updates", 3, "--weight-decay", 0.0, "--rule", "sgd", "--nearest", "euclidean")
 OF_BEAM = ("beam", "--rounds", 2, "--beams", 3, "--branches", 4, "--prompt-length", "1..3")
+OF_AUTO = ("auto", "--natural", "--bank", 900, "--solutions", 2, "--sweeps", 6)
 
 
-@pytest.mark.parametrize("optimizer", [OF_BEAM, OF_GBDA, OF_GCG, OF_PEZ], ids=lambda options: options[0])
+@pytest.mark.parametrize("optimizer", [OF_AUTO, OF_BEAM, OF_GBDA, OF_GCG, OF_PEZ], ids=lambda options: options[0])
 def test_the_reproducing_command_keeps_every_setting(run, folder, tmp_path, optimizer):
     options = ("--optimizer", *optimizer, "--dtype", "bfloat16")
     _, out, _ = run("reverse", "--model", folder, "--study", tmp_path / "a.db", *options, "--json", "--", "-cat")
@@ -289,6 +290,21 @@ def test_the_reproducing_command_keeps_every_setting(run, folder, tmp_path, opti
     _, out, _ = run(*command[1:], "--study", tmp_path / "b.db", "--json", "--", target)
     (second,) = json.loads(out)["findings"] + json.loads(out)["failures"]
     assert second | {"seconds": 0} == first | {"seconds": 0}
+
+
+def test_natural_stands_for_settings_that_may_be_set_otherwise(run, folder, tmp_path):
+    few = ("--model", folder, "--natural", "--bank", 900, "--sweeps", 1, "--json")
+    for name, options, expected in (
+        ("a", (), (0.4, 4, "slopes,likely,near,recalled,alike")),
+        ("b", ("--naturalness", 2, "--solutions", 1, "--sources", "near"), (2.0, 1, "near")),
+    ):
+        _, out, _ = run("reverse", "cat", *few, *options, "--study", tmp_path / f"{name}.db")
+        (optimizer,) = json.loads(out)["config"]["optimizers"]
+        assert optimizer["bank_tokens"] == 900
+        assert (optimizer["naturalness"], optimizer["n_solutions"], optimizer["sources"]) == expected
+    code, _, err = run("reverse", "cat", *few, "--optimizer", "arca", "--study", tmp_path / "c.db")
+    assert code == 2
+    assert "--natural is made for --optimizer auto" in err
 
 
 def test_the_shortest_prompt_is_searched_told_and_searched_again(run, folder, tmp_path):

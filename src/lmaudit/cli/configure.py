@@ -97,7 +97,8 @@ def _spelt_out(options: Mapping[str, Any]) -> Mapping[str, Any]:
     if list(names) != ["auto"]:
         raise InputError(f"--natural is made for --optimizer auto, got {', '.join(names)}; leave one of both out")
     settings = {option: NATURAL[field] for option, field in _OPTIMIZER_FIELDS.items() if field in NATURAL}
-    return {**settings, **options, "optimizer": names}
+    missing = {option: value for option, value in settings.items() if options.get(option) is None}
+    return {**options, **missing, "optimizer": names}
 
 
 def joint_fields(options: Mapping[str, Any]) -> dict[str, Any]:
