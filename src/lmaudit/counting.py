@@ -106,10 +106,10 @@ class _Unasked(Evaluator):
 
     def cost(self, problem: Problem, query: Query) -> int:
         """As `Evaluator` counts, with as many candidates as there can be."""
-        cost = super().cost(problem, query)
         if isinstance(query, Score | Read) and int((query.rows != query.rows[0]).any(0).sum()) <= 1:
-            return cost // len(query.rows) * max(len(query.rows), self.n_rows)
-        return cost
+            n_rows = max(len(query.rows), self.n_rows)
+            return super().cost(problem, replace(query, rows=query.rows[:1].expand(n_rows, -1)))
+        return super().cost(problem, query)
 
     def evaluate(self, asked: Sequence[Asked]) -> list[Answer]:
         """Made-up answers."""

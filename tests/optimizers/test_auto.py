@@ -13,11 +13,13 @@ from lmaudit.errors import InputError
 from lmaudit.optimizers import Auto
 from lmaudit.optimizers.auto import Starts, compared, confirmed
 from lmaudit.optimizers.coordinate import seeded
+from lmaudit.optimizers.shortening import Minimising
 from lmaudit.optimizers.sources import Alike, Likely, Near, Recalled, Slopes, Uniform, proposed
 from lmaudit.search.bank import build
+from lmaudit.search.drive import Finished, Task
 from lmaudit.search.evaluate import Evaluator
-from lmaudit.search.query import Checkpoint, Continue, Linearise, Read, Recall, Score, Scores
-from lmaudit.testing.contract import problem
+from lmaudit.search.query import Checkpoint, Continue, Linearise, Read, Reading, Recall, Score, Scores
+from lmaudit.testing.contract import problem, run
 from lmaudit.testing.tiny import tiny_model
 
 SMALL = {"n_sweeps": 3, "n_candidates": 9, "n_gradients": 3, "n_starts": 8, "bank_tokens": 900}
@@ -253,6 +255,31 @@ def test_what_was_found_stays_found_when_the_budget_ends(model, n_answered):
     with pytest.raises(StopIteration) as end:
         search.throw(InputError("the budget is spent"))
     assert torch.equal(end.value.value, solved)
+
+
+def test_a_bound_that_falls_anywhere_behind_the_first_solution_loses_nothing(model):
+    asked = easy(model)
+
+    def end(n, bound, wrapped=lambda auto: auto):
+        task = Task(0, asked, wrapped(Auto(**SEVERAL, n_solutions=n)), 3, max_tokens=bound)
+        return next(e for e in run(model, [task], n_live=1) if isinstance(e, Finished))
+
+    first = end(1, None).progress.n_tokens
+    for bound in range(first, first + 60, 6):
+        assert end(4, bound).row is not None
+        assert end(4, bound, Minimising).row is not None
+
+
+def test_a_solution_that_cannot_be_read_as_text_is_one(model):
+    asked = easy(model)
+    rows = torch.stack([asked.space.start(seeded(i)) for i in range(3)])
+    (scores,) = Evaluator(model).evaluate([(asked, Score(rows, 0))])
+    search = compared(rows, 0, 0.4)
+    next(search)
+    search.send(replace(scores, solved=torch.tensor([False, True, False])))
+    with pytest.raises(StopIteration) as end:
+        search.send(Reading(torch.tensor([-torch.inf] * 3)))
+    assert torch.equal(next(confirmed(rows, end.value.value, natural=True)).rows, rows[1:2])
 
 
 def test_an_error_before_anything_is_found_is_an_error(asked):

@@ -110,6 +110,12 @@ def test_a_prompt_at_which_the_model_overflows_is_not_natural():
     assert answer.naturalness.isneginf().tolist() == [True, True, True, False]
 
 
+def test_no_prompts_are_read_for_nothing(model):
+    frame = problem(model, "cat", prefix="She said").objective.frame
+    of_all, n_tokens = read_all(model, frame, PROMPTS[:0])
+    assert (len(of_all), n_tokens) == (0, 0)
+
+
 def test_what_is_recalled_says_how_natural_it_is_when_asked():
     model = tiny_model("qwen2", seed=1)
     asked = problem(model, "cat")

@@ -38,6 +38,7 @@ NATURAL: dict[str, Any] = {
 }
 """Settings for natural prompts (measured: docs/results.md): what the model itself would say is among the candidates,
 a larger bank holds more prompts that are natural and near, and of several that are found the most natural is taken."""
+_LEAST_NATURAL = -1000.0  # of a prompt that the model cannot read as text: it may still solve the problem
 _KEPT = 4  # one start of so many that are looked at is climbed from
 _RECALLED = 300  # different tokens of a position in the best prompts of the bank: candidates are drawn from them
 
@@ -99,8 +100,10 @@ class Auto(BaseModel):
                 found = yield from self._next_solution(space, seed, way, checkpoints=n == 0)
                 if found is None:
                     break
+                if best is None:
+                    best = found  # whatever comes of the next question
                 own = 0.0 if self.n_solutions == 1 else float((yield from read(found[None], 0)))
-                if best is None or own > natural:
+                if own > natural:
                     best, natural = found, own
         except LmauditError:
             if best is None:
@@ -217,7 +220,7 @@ def compared(rows: Tensor, position: int, naturalness: float) -> Generator[Query
     scores = yield from score(rows, position)
     if not naturalness:
         return scores
-    natural = yield from read(rows, position)
+    natural = (yield from read(rows, position)).clamp(min=_LEAST_NATURAL)
     return replace(scores, objective=scores.objective + naturalness * natural)
 
 

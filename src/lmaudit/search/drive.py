@@ -340,6 +340,9 @@ class Driver:
         return Status(len(self.live), max(best, default=None), self.n_tokens, seconds)
 
 
+_LAST_WORDS = 3  # a search, and what improves on its result
+
+
 class _BeyondBoundError(LmauditError):
     """The query that a search has just asked would take it beyond its own bound on tokens."""
 
@@ -347,13 +350,14 @@ class _BeyondBoundError(LmauditError):
 def _last_word(search: Search) -> Tensor | None:
     """What a search returns when its query is not answered: it may have found something and be shortening it."""
     try:
-        search.throw(_BeyondBoundError("the search's bound on tokens is reached"))
+        for _ in range(_LAST_WORDS):  # what asks something else instead is told so again
+            search.throw(_BeyondBoundError("the search's bound on tokens is reached"))
     except StopIteration as stop:
         row: Tensor | None = stop.value
         return row
     except _BeyondBoundError:
         return None
-    search.close()  # it asks something else instead; that is not in its budget either
+    search.close()
     return None
 
 

@@ -126,7 +126,7 @@ class Evaluator:
             return passes * len(query.rows) * (n_fed - frame.full_position(query.position))
         apart = self.reads_apart(frame)
         if isinstance(query, Read):
-            beginning = apart and 1 + query.position
+            beginning = 1 + query.position if apart and frame.n_prompt > 1 else 0
             return beginning + len(query.rows) * (frame.n_prompt - 1 - query.position)
         return 1 + n_beginnings(query.rows) if apart and isinstance(query, Continue) else 0
 

@@ -53,11 +53,11 @@ def read_all(model: LanguageModel, frame: Frame, prompts: Tensor) -> tuple[Tenso
     """The same of prompts ``(R, m)`` of which many have the beginning of m - 1 tokens in common.
 
     Returns:
-        ``(R,)``, and how many tokens went through the model: those of every beginning, once.
+        ``(R,)``, and how many tokens had to go through the model: those of every beginning.
     """
     before = opening(model, frame)
     n_first = prompts.shape[1] - 1
-    if not n_first and not frame.before:
+    if not len(prompts) or (not n_first and not frame.before):
         return torch.zeros(len(prompts), device=prompts.device), 0
     beginnings, index = prompts[:1, :0], torch.zeros_like(prompts[:, 0])  # of one token, all begin with nothing
     if n_first:
