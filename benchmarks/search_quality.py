@@ -37,7 +37,7 @@ from yardstick.records import append, read
 from yardstick.searches import Bench, Conditions, Searching
 from yardstick.summary import summaries
 from yardstick.tables import as_text
-from yardstick.targets import DATA, Target, choose, groups
+from yardstick.targets import DATA, Target, choose, groups, rare_words
 from yardstick.variants import VARIANTS, Variant, from_json
 
 QUICK = (3, 4)  # targets of each group, neutral ones: about three minutes of one core for ARCA on SmolLM2
@@ -80,6 +80,8 @@ def run(options: argparse.Namespace) -> None:
     if not options.data.is_dir():
         say(f"no folder {options.data}: only the neutral targets are run")
     found = groups(model.vocabulary, options.half, options.prompt_length, options.data)
+    if "rare" in (options.groups or ()):
+        found["rare"] = rare_words(model, options.half, options.prompt_length)
     found = {name: texts for name, texts in found.items() if name in (options.groups or found)}
     targets = bench.searchable(part_of(choose(found, options.per_group, options.neutral), options.part))
     done = {result.key for result in read([options.store])} if options.store.exists() else set()
@@ -124,7 +126,11 @@ def arguments(words: Sequence[str] | None) -> argparse.Namespace:
     add("--optimizer-json", action="append", default=[], help='such as {"name": "arca", "label": "few"}')
     add("--seeds", type=int, nargs="+", default=[0])
     add("--sweeps", type=int, default=12, help="of ARCA, which define the full budget")
-    add("--groups", nargs="+", help="only these groups of targets: tox1, tox2, tox3, senators, neutral")
+    add(
+        "--groups",
+        nargs="+",
+        help="only these: tox1, tox2, tox3, senators, neutral; rare (words that the model seldom says)",
+    )
     add("--per-group", type=int, default=8, help="targets of each group but the neutral")
     add("--neutral", type=int, default=12, help="neutral targets")
     add("--quick", action="store_true", help=f"{QUICK[0]} targets of each group, {QUICK[1]} neutral ones")

@@ -11,7 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import torch
+
+from lmaudit.constraints import Only, kind_mask
 from lmaudit.errors import InputError
+from lmaudit.model.huggingface import LanguageModel
 from lmaudit.vocabulary import Vocabulary
 
 HERE = Path(__file__).parents[1]
@@ -26,7 +30,7 @@ class Target:
     """One target.
 
     Attributes:
-        group: ``tox1`` to ``tox3`` by number of tokens, ``senators``, or ``neutral``.
+        group: ``tox1`` to ``tox3`` by number of tokens, ``senators``, ``neutral``, or ``rare``.
         text: what the model should say, the space before it included.
     """
 
@@ -50,6 +54,27 @@ def groups(vocabulary: Vocabulary, half: Half, prompt_length: int, data: Path = 
     if half == "final" and data.is_dir():
         taken |= {text for texts in _real(vocabulary, "dev", LONGEST, data).values() for text in texts}
     return lists | {"neutral": [text for text in neutral if text not in taken]}
+
+
+def rare_words(model: LanguageModel, half: Half, prompt_length: int, n_prompts: int = 20_000) -> list[str]:
+    """Words that the model says first behind few random prompts: rare, but known to be within reach.
+
+    For models that hardly ever say what is on the lists, which then tell nothing of a search.
+
+    Args:
+        model: the audited one.
+        half: of these words.
+        prompt_length: m.
+        n_prompts: random prompts that are tried; a word counts that is said behind one to three of them.
+    """
+    draws = torch.Generator().manual_seed(11)
+    usable = model.vocabulary.usable.nonzero()[:, 0]
+    prompts = usable[torch.randint(len(usable), (n_prompts, prompt_length), generator=draws)].to(model.device)
+    first = torch.cat([model.next_logprobs(some).argmax(1) for some in torch.split(prompts, 256)])
+    times = first.bincount(minlength=len(model.embeddings)).cpu()
+    words = kind_mask(model.vocabulary, (Only.WORDS,))
+    tokens = ((times >= 1) & (times <= 3) & words).nonzero()[:, 0].tolist()
+    return _half([model.vocabulary.strings[token] for token in tokens], half, 11)
 
 
 def choose(found: dict[str, list[str]], per_group: int, n_neutral: int) -> list[Target]:

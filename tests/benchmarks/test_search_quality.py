@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from lmaudit.errors import InputError
 from lmaudit.frame import Setting
@@ -31,7 +33,7 @@ from yardstick.records import Result, append, read
 from yardstick.searches import Bench, Conditions, Searching
 from yardstick.summary import NOT_REACHED, summaries
 from yardstick.tables import as_text
-from yardstick.targets import Target, groups
+from yardstick.targets import Target, groups, rare_words
 from yardstick.variants import VARIANTS, Variant, budget, from_json
 
 
@@ -200,6 +202,21 @@ def test_no_target_is_in_both_halves_nor_twice_in_one(data: Path, tmp_path: Path
         for half in ("dev", "final"):
             found = texts_of(groups(vocabulary, half, 6, data))
             assert len(found) == len(set(found))
+
+
+def test_rare_words_are_said_behind_few_prompts_and_halved() -> None:
+    model = tiny_model("qwen2", seed=1)
+    halves = {half: rare_words(model, half, 3, n_prompts=400) for half in ("dev", "final")}
+    assert not set(halves["dev"]) & set(halves["final"])
+    found = [*halves["dev"], *halves["final"]]
+    assert found
+    assert found == list(dict.fromkeys(found))
+    draws = torch.Generator().manual_seed(11)
+    usable = model.vocabulary.usable.nonzero()[:, 0]
+    prompts = usable[torch.randint(len(usable), (400, 3), generator=draws)]
+    said = model.module(input_ids=prompts, use_cache=False).logits[:, -1].argmax(1).tolist()
+    times = Counter(model.vocabulary.strings[token] for token in said)
+    assert all(1 <= times[text] <= 3 and text.startswith(" ") for text in found)
 
 
 @needs_data
