@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 import torch
 
-from lmaudit.frame import Frame, Setting
+from lmaudit.frame import Frame
 from lmaudit.model.huggingface import Block
 from lmaudit.search import bank as bank_module
 from lmaudit.search.bank import Worth, build
@@ -15,17 +15,12 @@ from lmaudit.search.evaluate import Evaluator
 from lmaudit.search.query import Recall, Recollection
 from lmaudit.testing.contract import problem
 from lmaudit.testing.tiny import FAMILIES, tiny_model
-
-BUDGET = 900
+from small_banks import BUDGET, frame_of
 
 
 @pytest.fixture(scope="module")
 def model():
     return tiny_model("qwen2", seed=1)
-
-
-def frame_of(model, n_prompt=3, **setting) -> Frame:
-    return Setting(model.vocabulary, **setting).frame(n_prompt, 2)
 
 
 def said_by_model(model, frame, prompts, token):

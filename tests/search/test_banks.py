@@ -6,21 +6,16 @@ import pytest
 import torch
 from safetensors import SafetensorError
 
-from lmaudit.frame import Frame, Setting
+from lmaudit.frame import Setting
 from lmaudit.search.bank import Bank
 from lmaudit.search.banks import Banks
 from lmaudit.testing.tiny import tiny_model
-
-BUDGET = 900
+from small_banks import BUDGET, frame_of
 
 
 @pytest.fixture(scope="module")
 def model():
     return tiny_model("qwen2", seed=1)
-
-
-def frame_of(model, n_prompt=3, **setting) -> Frame:
-    return Setting(model.vocabulary, **setting).frame(n_prompt, 2)
 
 
 def get(banks, model, **changes) -> Bank:
